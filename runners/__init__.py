@@ -1,0 +1,1 @@
+"""How one setting is measured, really: engines, processes and the facts of the machine."""

@@ -1,0 +1,1 @@
+"""Which setting wins, and everything around it: the search, the verdict, the record and the files."""
