@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<prefix>[KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<prefix>[KMGTP]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
@@ -44,7 +44,7 @@ def parse_duration(text: str) -> float:
     Raises ValueError with a sentence.
     """
     stripped = text.strip().lower()
-    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", stripped):
         seconds = float(stripped)
     else:
         parts = _DURATION_PART.findall(stripped)
@@ -79,6 +79,6 @@ def parse_flag(text: str) -> bool:
 def parse_count(text: str) -> int:
     """A whole number >= 0, with K/M/G accepted as powers of 1024. Raises ValueError with a sentence."""
     stripped = text.strip()
-    if not re.fullmatch(r"\d+[KMGkmg]?", stripped):
+    if not re.fullmatch(r"[0-9]+[KMGkmg]?", stripped):
         raise ValueError(f"{text!r} is not a whole number")
     return parse_size(stripped)

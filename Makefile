@@ -1,0 +1,75 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+ENGINE ?= auto
+TIME ?= 1m
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Where make demo does its I/O: a folder on the disk to tune, removed again.
+DEMO ?= $(CURDIR)/.demo
+
+.PHONY: demo test lint unit system bench bench-search bench-race system-packages clean
+
+demo: $(VENV)/.base $(if $(filter deepspeed,$(ENGINE)),$(VENV)/.all)
+	@mkdir -p "$(DEMO)"
+	@$(BIN)/tune aio --device "$(DEMO)" --engine $(ENGINE) --time $(TIME); \
+	  code=$$?; rmdir "$(DEMO)" 2>/dev/null; \
+	  if [ $$code -eq 3 ]; then echo "demo: the defaults are already best here, which is an answer too"; exit 0; fi; exit $$code
+
+test: system-packages lint unit system
+
+lint: $(VENV)/.all
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.all
+	$(BIN)/pytest -m "not system and not slow"
+
+# Real device I/O, real programs, DeepSpeed's real op.
+system: $(VENV)/.all $(VENV)/.op
+	$(BIN)/pytest -m "system or slow"
+
+bench: $(VENV)/.all $(VENV)/.op
+	$(BIN)/python tests/benchmarks/bench_startup.py
+	$(BIN)/python tests/benchmarks/bench_overhead.py
+	$(BIN)/python tests/benchmarks/bench_search_cost.py
+	$(BIN)/python tests/benchmarks/bench_engines.py
+
+bench-search: $(VENV)/.all
+	$(BIN)/python tests/benchmarks/bench_search.py
+
+bench-race: $(VENV)/.all
+	$(BIN)/python tests/benchmarks/bench_race.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip setuptools wheel
+
+$(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --no-build-isolation -e .
+	@touch $@
+
+# torch comes first and by its pin: other packages would pull a build with gigabytes of CUDA.
+$(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) torch ninja
+	$(PIP) --no-build-isolation -e '.[aio,dev]'
+	@touch $@ $(VENV)/.base
+
+# Minutes on first use; PyTorch's extension cache keeps the result.
+$(VENV)/.op: $(VENV)/.all | system-packages
+	@echo "building DeepSpeed's async_io op unless it is cached (minutes, once)"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -c "from deepspeed.ops.op_builder import AsyncIOBuilder; AsyncIOBuilder().load(verbose=False)" \
+	  >$(VENV)/op.log 2>&1 || { tail -30 $(VENV)/op.log; exit 1; }
+	@touch $@
+
+# A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices and mounts for the tests.
+PACKAGES := g++ libaio-dev fio util-linux e2fsprogs
+system-packages:
+	@missing=; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
+	  else echo "missing:$$missing; run: sudo apt-get install$$missing"; exit 1; fi; fi
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

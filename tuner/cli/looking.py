@@ -1,0 +1,98 @@
+"""`tune doctor | knobs`: what can run here, and what there is to tune."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import typer
+
+from tuner import targets
+from tuner.cli import options
+from tuner.errors import NotUsable
+
+
+def add_to(app: typer.Typer) -> None:
+    doctor = typer.Typer(
+        help="Say what can run here, what is missing, and the one command that mends it.\n\nExample: tune doctor aio --device DIR",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    for name in targets.names():
+        target = targets.load(name)
+        doctor.command(name, help=f"Check this machine for `tune {name}`.")(_doctor(target))
+    app.add_typer(doctor, name="doctor")
+    app.command("knobs")(knobs)
+
+
+def _doctor(target: targets.Target) -> Any:
+    def command(as_json: bool, **given: Any) -> None:
+        from tuner.session import user_mistakes
+
+        with user_mistakes():
+            problems = target.doctor(target.options(**given))
+        if as_json:
+            from tuner import as_json as json_form
+
+            json_form.dump({"problems": [dataclasses.asdict(problem) for problem in problems]})
+        else:
+            from tuner import screen
+
+            out = screen.console()
+            order = {"error": 0, "warning": 1, "note": 2}
+            for problem in sorted(problems, key=lambda each: order[each.severity]):
+                screen.show_problem(out, problem)
+            if not any(problem.severity == "error" for problem in problems):
+                out.print(f"[bold green]ready[/]   `tune {target.name}` can run here")
+        if any(problem.severity == "error" for problem in problems):
+            raise typer.Exit(NotUsable.exit_code)
+
+    parameters = [
+        *options.of_dataclass(target.options),
+        inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.AsJson),
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def knobs(
+    target: str = typer.Argument(metavar="TARGET", help="One of the targets, like aio."),
+    as_json: options.AsJson = False,
+) -> None:
+    """Show every knob of a target: what is searched, the default, what it means, and where that is known from."""
+    loaded = targets.load(target)
+    if as_json:
+        from tuner import as_json as json_form
+
+        json_form.dump(
+            {
+                "target": target,
+                "knobs": [
+                    {
+                        "name": knob.name,
+                        "option": f"--{knob.option}",
+                        "kind": knob.domain.kind,
+                        "values": list(knob.domain.values),
+                        "default": knob.default,
+                        "unit": knob.unit,
+                        "help": knob.help,
+                        "source": knob.source,
+                    }
+                    for knob in loaded.space.knobs
+                ],
+            }
+        )
+        return
+    from rich.table import Table
+
+    from tuner import screen
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("knob", "option", "searched", "default", "meaning"):
+        table.add_column(title)
+    for knob in loaded.space.knobs:
+        row = (knob.name, f"--{knob.option}", options.searched(knob), knob.show(knob.default), knob.help)
+        table.add_row(*map(screen.escape, row))
+    screen.console().print(table)

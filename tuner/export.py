@@ -1,0 +1,88 @@
+"""Writes a recommendation down: as new files, into the user's own file, or as text to look at first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner import targets
+from tuner.errors import WrongUsage
+from tuner.exporters.format import Exporter, Options, as_exporter
+from tuner.files import diff as unified
+from tuner.files import read_text, write_atomically
+from tuner.lint import with_machine
+from tuner.recommendation import Recommendation
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """``texts`` by file name or path; of these ``written`` now holds; ``diff`` is against what is on disk.
+
+    ``notes`` say what else had to change in the user's file; ``backups`` are the files that were replaced.
+    """
+
+    texts: Mapping[str, str]
+    written: tuple[Path, ...] = ()
+    backups: tuple[Path, ...] = ()
+    diff: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+
+def export(
+    recommendation: Recommendation,
+    format: str | None = None,
+    output: Path | None = None,
+    into: Path | None = None,
+    diff: bool = False,
+    options: Options | None = None,
+) -> ExportResult:
+    """Renders ``recommendation`` and writes it to ``output`` (a file or a folder) or merges it ``into`` a file.
+
+    With neither, or with ``diff``, nothing is written. Raises WrongUsage and NotUsable.
+    """
+    if output is not None and into is not None:
+        raise WrongUsage("-o and --into can't be used together: one writes a new file, the other changes yours.")
+    exporter = as_exporter(targets.load(recommendation.target).exporter)
+    chosen = with_machine(exporter, options)
+    if into is not None:
+        return _merge(exporter, recommendation, into, diff, chosen)
+    texts = exporter.render(recommendation, format or exporter.FORMATS[0].name, chosen)
+    if output is None:
+        return ExportResult(texts)
+    return _write(_places(texts, output), diff)
+
+
+def _merge(exporter: Exporter, recommendation: Recommendation, into: Path, diff: bool, options: Options) -> ExportResult:
+    text = read_text(into, "--into")
+    try:
+        merged = exporter.merge(text, recommendation, options)
+    except WrongUsage as error:
+        raise WrongUsage(f"--into {into}: {error.message}", error.mend) from None
+    shown = unified(text, merged.text, into.name)
+    if diff or merged.text == text:
+        return ExportResult({str(into): merged.text}, diff=shown, notes=merged.notes)
+    backup = write_atomically(into, merged.text)
+    return ExportResult({str(into): merged.text}, (into,), (backup,) if backup else (), shown, merged.notes)
+
+
+def _places(texts: Mapping[str, str], output: Path) -> dict[Path, str]:
+    """Where each text goes: into a folder under its own name, or the only one to the very path."""
+    if output.is_dir():
+        return {output / name: text for name, text in texts.items()}
+    if len(texts) > 1:
+        raise WrongUsage(f"-o {output}: this format has {len(texts)} files ({', '.join(texts)}); name a folder that exists.")
+    (text,) = texts.values()
+    return {output: text}
+
+
+def _write(places: Mapping[Path, str], diff: bool) -> ExportResult:
+    shown = "".join(
+        unified(read_text(path, "-o") if os.path.lexists(path) else "", text, path.name) for path, text in places.items()
+    )
+    texts = {str(path): text for path, text in places.items()}
+    if diff:
+        return ExportResult(texts, diff=shown)
+    backups = [write_atomically(path, text) for path, text in places.items()]
+    return ExportResult(texts, tuple(places), tuple(backup for backup in backups if backup is not None), shown)

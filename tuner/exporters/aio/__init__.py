@@ -1,0 +1,9 @@
+"""DeepSpeed's `aio` block: written as DeepSpeed loads it, merged into a ds_config.json, read from it, and linted."""
+
+from __future__ import annotations
+
+from tuner.exporters.aio.block import FORMATS, merge, present, render
+from tuner.exporters.aio.lint import fix, lint, matches
+from tuner.exporters.aio.options import machine_options
+
+__all__ = ["FORMATS", "fix", "lint", "machine_options", "matches", "merge", "present", "render"]

@@ -1,0 +1,125 @@
+"""Questions asked of a finished study with fresh measurements: does the gain hold, and which knob is it worth to?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runners.runner import Measurement, Runner
+from spaces.space import Config, Space, Value
+from tuner import verdict
+from tuner.budget import Budget, Limits
+from tuner.errors import Interrupted, NotUsable, WrongUsage
+from tuner.recommendation import Recommendation
+from tuner.reporter import Reporter
+from tuner.study import Study
+from tuner.trial import Phase, Trial, score
+
+_LIMIT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """What a knob of the winner is worth: the winner's performance over that with this knob set back."""
+
+    knob: str
+    value: Value
+    baseline: Value
+    comparison: verdict.Comparison
+
+
+def finished(study: Study) -> Recommendation:
+    """The study's answer; raises WrongUsage where it has none yet."""
+    answer = study.recommendation()
+    if answer is None:
+        raise WrongUsage(f"study {study.name} is not finished", f"tune resume {study.name}")
+    return answer
+
+
+def verify(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: random.Random) -> verdict.Comparison:
+    """A fresh interleaved comparison of the recommendation with the baseline; ``rounds`` of two measurements."""
+    answer = finished(study)
+    if answer.decision == "keep":
+        raise WrongUsage(f"study {study.name} recommends the baseline itself: there is nothing to compare")
+    settings: dict[str, Config] = {"recommended": answer.config, "baseline": answer.baseline}
+    scores = _rounds(study, runner, settings, rounds, "verify", reporter, rng)
+    return verdict.compare(zip(scores["recommended"], scores["baseline"], strict=True))
+
+
+def explain(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: random.Random) -> list[Flip]:
+    """Each knob that differs from the baseline set back alone, interleaved with the winner; the most valuable first."""
+    answer = finished(study)
+    settings: dict[str, Config] = {"recommended": answer.config}
+    for knob, flipped in flips(runner.space, answer.config, answer.baseline).items():
+        settings[knob] = flipped
+    if len(settings) == 1:
+        raise WrongUsage(f"study {study.name}: no knob of the recommendation differs from the baseline in effect")
+    scores = _rounds(study, runner, settings, rounds, "explain", reporter, rng)
+    found = [
+        Flip(
+            knob,
+            answer.config[knob],
+            answer.baseline[knob],
+            verdict.compare(zip(scores["recommended"], scores[knob], strict=True)),
+        )
+        for knob in settings
+        if knob != "recommended"
+    ]
+    return sorted(found, key=lambda flip: -flip.comparison.gain.ratio if flip.comparison.gain else 0.0)
+
+
+def flips(space: Space, config: Config, baseline: Config) -> dict[str, dict[str, Value]]:
+    """By knob: ``config`` with that knob set back to the baseline's, where that is legal and not the same in effect."""
+    own = space.key(space.canonical(config))
+    found = {}
+    for knob in space.knobs:
+        flipped = {**config, knob.name: baseline[knob.name]}
+        if space.key(space.canonical(flipped)) != own and space.legal(flipped):
+            found[knob.name] = flipped
+    return found
+
+
+def _rounds(
+    study: Study,
+    runner: Runner,
+    settings: Mapping[str, Config],
+    rounds: int,
+    phase: Phase,
+    reporter: Reporter,
+    rng: random.Random,
+) -> dict[str, list[float | None]]:
+    """Scores by name, one a round; the first touch of files and caches is thrown away."""
+    history = study.trials(runner.space)
+    budget = Budget(Limits(None, None, None), seconds_before=study.elapsed(), trials=len(history))
+    reporter.started(study.name, str(runner.facts().get("engine", "")), runner.space, runner.objective, budget)
+    runner.prepare()
+    first = 1 + max((t.round for t in history), default=-1)
+    scores: dict[str, list[float | None]] = {name: [] for name in settings}
+    try:
+        reporter.phase("warmup", "not counted")
+        _measure(study, runner, next(iter(settings.values())), "warmup", -1, budget, reporter)
+        reporter.phase(phase, f"{rounds} interleaved rounds")
+        for number in range(first, first + rounds):
+            for name in rng.sample(list(settings), len(settings)):
+                trial = _measure(study, runner, settings[name], phase, number, budget, reporter)
+                scores[name].append(score(trial.outcome, runner.objective))
+    except KeyboardInterrupt:
+        study.abandon_running()
+        raise Interrupted("stopped; the study itself is unchanged", f"tune {phase} {study.name}") from None
+    return scores
+
+
+def _measure(
+    study: Study, runner: Runner, config: Config, phase: Phase, number: int, budget: Budget, reporter: Reporter
+) -> Trial:
+    reporter.measuring(config, phase)
+    row = study.begin(runner.space, config, phase, number)
+    outcome = runner.measure(config, _LIMIT)
+    budget.spend(trials=1, bytes_written=outcome.bytes_written)
+    study.finish(row, outcome, budget.seconds)
+    if not isinstance(outcome, Measurement) and outcome.kind == "environment":
+        raise NotUsable(outcome.reason)
+    trial = Trial(dict(config), outcome, phase, number)
+    reporter.measured(trial, None)
+    return trial

@@ -1,0 +1,238 @@
+"""What people see: progress while a run goes on, and the answer at its end. All that is printed for people is printed here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from runners.runner import Failure, Measurement, Objective, Problem
+from spaces.space import ENUMERABLE, Config, Space
+from spaces.units import format_duration
+from tuner.budget import Budget
+from tuner.recommendation import Recommendation
+from tuner.reporter import Reporter
+from tuner.trial import Phase, Trial
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+_MARK = {"error": "[bold red]error[/]", "warning": "[yellow]warning[/]", "note": "[dim]note[/]"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def escape(text: str) -> str:
+    from rich.markup import escape as rich_escape
+
+    return rich_escape(text)
+
+
+class Progress(Reporter):
+    """One live line on a terminal; elsewhere a line a phase and one every ten seconds."""
+
+    def __init__(self) -> None:
+        self._space: Space | None = None
+        self._objective: Objective | None = None
+        self._console = console(stderr=True)
+        self._status: Status | None = None
+        self._budget: Budget | None = None
+        self._phase = ""
+        self._measured = self._failed = 0
+        self._last_line = 0.0
+
+    def started(self, study: str, engine: str, space: Space, objective: Objective, budget: Budget) -> None:
+        self._space, self._objective, self._budget = space, objective, budget
+        listed = space.size <= ENUMERABLE
+        many = f"{len(space.configs())} settings to choose from" if listed else f"{space.size} combinations to choose from"
+        bounds = [
+            f"at most {format_duration(budget.limits.seconds)}" if budget.limits.seconds is not None else "",
+            f"{budget.limits.trials} measurements" if budget.limits.trials is not None else "",
+            f"{_bytes(budget.limits.bytes_written)} written" if budget.limits.bytes_written is not None else "",
+        ]
+        self._console.print(f"study [bold]{escape(study)}[/]: engine {engine}, {many}, {', '.join(filter(None, bounds))}")
+        if self._console.is_terminal:
+            self._status = self._console.status("preparing")
+            self._status.start()
+
+    def resumed(self, trials: int, abandoned: int) -> None:
+        lost = f"; {abandoned} was cut off and is measured again" if abandoned else ""
+        self._console.print(f"going on after {trials} finished measurements{lost}")
+
+    def problem(self, problem: Problem) -> None:
+        show_problem(self._console, problem)
+
+    def preparing(self, what: str) -> None:
+        self._console.print(f"[dim]{escape(what)}[/]")
+
+    def phase(self, name: Phase, why: str) -> None:
+        self._phase = name
+        self._console.print(f"[bold]{name}[/] [dim]{escape(why)}[/]")
+
+    def measured(self, trial: Trial, best: Trial | None) -> None:
+        self._measured += 1
+        self._failed += isinstance(trial.outcome, Failure)
+        line = self._line(best)
+        if self._status is not None:
+            self._status.update(line)
+        elif time.monotonic() - self._last_line > 10:
+            self._last_line = time.monotonic()
+            self._console.print(line)
+
+    def finished(self, recommendation: Recommendation) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the terminal back; safe to call twice."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _line(self, best: Trial | None) -> str:
+        parts = [f"{self._phase}: {self._measured} measured"]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if best is not None and isinstance(best.outcome, Measurement) and self._objective and self._space:
+            value = best.outcome.metrics[self._objective.metric]
+            parts.append(f"best reading {value:.3g} {self._objective.unit} ({self._space.show(best.config)})")
+        if self._budget is not None:
+            limits = self._budget.limits
+            if limits.seconds is not None:
+                parts.append(f"{format_duration(max(0.0, limits.seconds - self._budget.seconds))} left")
+            if limits.bytes_written is not None:
+                parts.append(f"{_bytes(self._budget.bytes_written)} of {_bytes(limits.bytes_written)} written")
+        return " · ".join(parts)
+
+
+def show_problem(out: Console, problem: Problem) -> None:
+    out.print(f"{_MARK[problem.severity]} {escape(problem.message)}")
+    if problem.mend:
+        out.print(f"        {escape(problem.mend)}")
+
+
+def show_answer(out: Console, answer: Recommendation, space: Space, files: Mapping[str, str]) -> None:
+    """The four questions: which setting, how much better, how sure, what next."""
+    from rich.table import Table
+
+    adopt = answer.decision == "adopt"
+    out.print()
+    verdict = "[bold green]use this setting[/]" if adopt else "[bold]keep the present setting[/]"
+    out.print(f"{verdict}  [dim]{escape(answer.reason)}[/]")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    table.add_column("recommended" if adopt else "present")
+    if adopt:
+        table.add_column("baseline")
+    for knob in space.knobs:
+        row = [knob.name, knob.show(answer.config[knob.name])]
+        if adopt:
+            same = answer.config[knob.name] == answer.baseline[knob.name]
+            row.append("[dim]same[/]" if same else knob.show(answer.baseline[knob.name]))
+        table.add_row(*row)
+    for name, value in answer.metrics.items():
+        row = [name, f"{value:.3g}"]
+        if adopt:
+            before = answer.baseline_metrics.get(name)
+            row.append("-" if before is None else f"{before:.3g}")
+        table.add_row(*row)
+    out.print(table)
+    if answer.gain is not None:
+        out.print(f"gain     {_gain(answer)}")
+    for line in _details(answer, space):
+        out.print(line)
+    for warning in answer.warnings:
+        out.print(f"[yellow]warning[/]  {escape(warning)}")
+    for name, text in files.items():
+        out.print(f"\n[dim]{escape(name)}[/]")
+        out.print(escape(text.rstrip()))
+    out.print("\nnext")
+    for command, why in _next(answer):
+        out.print(f"  {escape(command)}   [dim]{why}[/]")
+
+
+def show_trials(out: Console, history: Sequence[Trial], space: Space, objective: Objective) -> None:
+    """Every measurement, in the order it was made."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("#", "phase", objective.metric, *(knob.name for knob in space.knobs), ""):
+        table.add_column(title)
+    for number, trial in enumerate(history):
+        outcome = trial.outcome
+        phase = trial.phase if trial.round < 0 else f"{trial.phase} {trial.round}"
+        value = f"{outcome.metrics.get(objective.metric, 0):.3g}" if isinstance(outcome, Measurement) else outcome.kind
+        note = outcome.reason if isinstance(outcome, Failure) else ""
+        settings = (knob.show(trial.config[knob.name]) for knob in space.knobs)
+        table.add_row(str(number), phase, value, *settings, escape(note))
+    out.print(table)
+
+
+def _gain(answer: Recommendation) -> str:
+    gain = answer.gain
+    assert gain is not None
+    return (
+        f"[bold]{gain.ratio:.2f}x[/] the baseline, {gain.confidence:.0%} interval {gain.low:.2f}x to {gain.high:.2f}x, "
+        f"from {answer.evidence.get('rounds', '?')} interleaved rounds"
+    )
+
+
+def _details(answer: Recommendation, space: Space) -> list[str]:
+    evidence = answer.evidence
+    lines = [
+        f"search   {evidence.get('settings_tried')} of {evidence.get('settings')} settings tried; {evidence.get('stopped')}"
+    ]
+    if answer.equals:
+        names = "; ".join(_changes(config, answer.config, space) for config in answer.equals[:3])
+        more = f" and {len(answer.equals) - 3} more" if len(answer.equals) > 3 else ""
+        lines.append(f"equals   {names}{more} (can't be told apart; the cheapest is recommended)")
+    best = evidence.get("best_by_metric")
+    for metric, found in (best if isinstance(best, dict) else {}).items():
+        if isinstance(found, dict) and isinstance(found.get("config"), dict):
+            own = _changes(found["config"], answer.config, space)
+            loss = float(found.get("loss", 0.0))  # type: ignore[arg-type]
+            words = "the same setting is best" if own == "itself" else f"{own} is best with {found.get('value')}"
+            lines.append(f"alone    {metric}: {words}" + (f"; this one loses {loss:.0%} of it" if loss >= 0.005 else ""))
+    failures = ", ".join(f"{count} {kind}" for kind, count in answer.failures.items())
+    lines.append(
+        f"spent    {format_duration(answer.seconds)}, {answer.trials} measurements"
+        + (f" ({failures})" if failures else "")
+        + f", {_bytes(answer.bytes_written)} written"
+    )
+    machine = answer.machine
+    lines.append(
+        f"machine  {machine.get('host')}: {machine.get('cpus')} CPUs, {machine.get('cpu')}, kernel {machine.get('kernel')}"
+    )
+    return [escape(line) for line in lines]
+
+
+def _changes(config: Config, other: Config, space: Space) -> str:
+    """``config`` by what differs from ``other``."""
+    parts = [f"{k.name}={k.show(config[k.name])}" for k in space.knobs if config[k.name] != other[k.name]]
+    return " ".join(parts) or "itself"
+
+
+def _next(answer: Recommendation) -> Sequence[tuple[str, str]]:
+    if answer.decision == "keep":
+        return [
+            (f"tune show {answer.study}", "everything that was measured"),
+            (f"tune resume {answer.study} --time 10m", "search on with a larger budget"),
+        ]
+    return [
+        (f"tune verify {answer.study}", "a fresh comparison with the baseline"),
+        (f"tune export {answer.study} --into FILE", "merge it into your file (--diff shows it first)"),
+    ]
+
+
+def _bytes(count: int) -> str:
+    """Rounded for people, in powers of 1024."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit in ("B", "KiB") else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,227 @@
+"""From what a user asked for to a run: opens the storage, makes the runner and the strategy, and closes what it opened."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
+from spaces.space import BadValue, Space, Value
+from tuner import files, machine, priors
+from tuner.budget import Budget
+from tuner.errors import NotUsable, TunerError, WrongUsage
+from tuner.race import RaceRules
+from tuner.recommendation import Recommendation
+from tuner.reporter import Reporter
+from tuner.request import Request, check, limits
+from tuner.search import default_strategy
+from tuner.study import Header, Storage, Study, default_storage, new_name
+from tuner.targets import Target, load
+from tuner.tuning import Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One run as a user asked for it: the runner's options, the knobs' domains as typed (by knob name), the request."""
+
+    target: Target
+    options: Any
+    narrow: Mapping[str, str]
+    request: Request
+
+
+@contextlib.contextmanager
+def user_mistakes() -> Iterator[None]:
+    """What spaces and runners raise for bad input and unusable machines, as errors with an exit code."""
+    try:
+        yield
+    except BadValue as error:
+        raise WrongUsage(str(error)) from None
+    except UsageError as error:
+        raise WrongUsage(str(error)) from None
+    except EnvironmentProblem as error:
+        raise NotUsable(error.message, error.mend) from None
+
+
+def start(ask: Ask, reporter: Reporter) -> Recommendation:
+    """A new study, run to its answer."""
+    request = _with_defaults(ask.request, ask.target.defaults)
+    check(request)
+    with user_mistakes():
+        space = ask.target.space.narrow(ask.narrow)
+        runner = ask.target.create(ask.options, space)
+    with user_mistakes(), runner:
+        warnings = _preflight(runner, reporter)
+        baseline = _baseline(ask.target, request, ask.options)
+        with Storage(request.storage or default_storage()) as storage:
+            now = time.time()
+            header = Header(
+                target=ask.target.name,
+                space=runner.space.fingerprint,
+                objective=runner.objective,
+                baseline=baseline,
+                narrow=dict(ask.narrow),
+                options=_plain(ask.options),
+                tuning=_plain(request),
+                machine={**machine.identity(), **runner.facts()},
+                started=now,
+            )
+            known = _priors(storage, ask.target.name, runner)
+            study = storage.create(request.study or new_name(ask.target.name, now), header)
+            return _run(study, runner, request, known, reporter, warnings)
+
+
+def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = False) -> Recommendation:
+    """An existing study goes on with the budget that is left, or with what ``override`` names instead.
+
+    Raises WrongUsage where the space or the machine is another one, unless ``anyway``.
+    """
+    with Storage(override.storage or default_storage(), create=False) as storage:
+        study = storage.open(name)
+        request = _merged(study, override)
+        check(request)
+        target, options = load(study.header.target), options_of(study)
+        with user_mistakes():
+            runner = target.create(options, target.space.narrow(study.header.narrow))
+        with user_mistakes(), runner:
+            refuse_other_machine(study, runner, anyway=anyway)
+            if study.recommendation() is not None and override.time is None and override.trials is None:
+                if override.max_write is None:
+                    raise WrongUsage(
+                        f"study {name} is finished",
+                        f"tune show {name}; or go on with a larger --time, --trials or --max-write",
+                    )
+            warnings = _preflight(runner, reporter)
+            return _run(study, runner, request, _priors(storage, target.name, runner), reporter, warnings)
+
+
+@contextlib.contextmanager
+def reopened(name: str, storage: str | None, *, anyway: bool) -> Iterator[tuple[Study, Runner]]:
+    """A study and its runner for fresh measurements, on the machine that it was made on unless ``anyway``."""
+    with Storage(storage or default_storage(), create=False) as opened:
+        study = opened.open(name)
+        target = load(study.header.target)
+        with user_mistakes():
+            runner = target.create(options_of(study), target.space.narrow(study.header.narrow))
+            with runner:
+                refuse_other_machine(study, runner, anyway=anyway)
+                _preflight(runner, Reporter())
+                yield study, runner
+
+
+def options_of(study: Study) -> Any:
+    """The runner's options that a study was started with."""
+    kind = load(study.header.target).options
+    known = {f.name for f in fields(kind)}
+    return kind(**{name: value for name, value in study.header.options.items() if name in known})
+
+
+def refuse_other_machine(study: Study, runner: Runner, *, anyway: bool) -> None:
+    if anyway:
+        return
+    if study.header.space != runner.space.fingerprint:
+        raise WrongUsage(
+            f"study {study.name} was made with other knobs or rules, so its measurements may mean something else",
+            "start a new study, or add --anyway",
+        )
+    changed = machine.differences(study.header.machine, {**machine.identity(), **runner.facts()})
+    if changed:
+        raise WrongUsage(
+            f"study {study.name} was made on another machine or set-up: {'; '.join(changed)}",
+            "start a new study, or add --anyway",
+        )
+
+
+def _run(
+    study: Study,
+    runner: Runner,
+    request: Request,
+    known: list[dict[str, Value]],
+    reporter: Reporter,
+    warnings: list[str],
+) -> Recommendation:
+    history = study.trials(runner.space)
+    budget = Budget(
+        limits(request),
+        seconds_before=study.elapsed(),
+        trials=len(history),
+        bytes_written=sum(t.outcome.bytes_written for t in history),
+    )
+    reporter.started(study.name, str(runner.facts().get("engine", "")), runner.space, runner.objective, budget)
+    rng = random.Random(f"{request.seed}-{len(history)}")
+    tuning = Tuning(
+        runner=runner,
+        study=study,
+        strategy=default_strategy(runner.objective, priors=known),
+        budget=budget,
+        baseline=study.header.baseline,
+        rng=rng,
+        reporter=reporter,
+        rules=RaceRules(confidence=request.confidence, min_gain=request.min_gain),
+        warnings=warnings,
+    )
+    return tuning.run()
+
+
+def _preflight(runner: Runner, reporter: Reporter) -> list[str]:
+    """Reports what the machine lacks and returns the warnings; an error ends the run."""
+    problems: list[Problem] = runner.check()
+    for problem in problems:
+        if problem.severity == "error":
+            raise NotUsable(problem.message, problem.mend)
+        reporter.problem(problem)
+    return [problem.message for problem in problems if problem.severity == "warning"]
+
+
+def _baseline(target: Target, request: Request, options: Any) -> dict[str, Value]:
+    if request.baseline is None:
+        return target.space.default
+    text = files.read_text(request.baseline, "baseline")
+    try:
+        present = target.exporter.present(text, _plain(options))
+    except TunerError:
+        raise
+    except ValueError as error:
+        raise WrongUsage(f"--baseline {request.baseline}: {error}") from None
+    return {**target.space.default, **present}
+
+
+def _priors(storage: Storage, target: str, runner: Runner) -> list[dict[str, Value]]:
+    """Settings worth trying first: what this user proved earlier, then the packaged ones; legal ones only."""
+    proven = []
+    for line in storage.listing():
+        if line.target == target and line.decision == "adopt":
+            with contextlib.suppress(TunerError):
+                answer = storage.open(line.name).recommendation()
+                if answer is not None:
+                    proven.append(dict(answer.config))
+    space = runner.space
+    known = priors.merge(proven[:4], priors.packaged(target, runner.facts()))
+    fitting = (dict(space.canonical(c)) for c in known if all(knob.name in c for knob in space.knobs))
+    return [config for config in fitting if space.contains(config) and space.legal(config)]
+
+
+def _with_defaults(request: Request, defaults: Mapping[str, str]) -> Request:
+    missing = {name: value for name, value in defaults.items() if getattr(request, name) is None}
+    return replace(request, **missing)  # type: ignore[arg-type]
+
+
+def _merged(study: Study, override: Request) -> Request:
+    """What the study was started with, changed by what is named now."""
+    known = {f.name for f in fields(Request)}
+    before = Request(**{name: value for name, value in study.header.tuning.items() if name in known})  # type: ignore[arg-type]
+    named = {f.name: getattr(override, f.name) for f in fields(Request) if getattr(override, f.name) != f.default}
+    return replace(before, **named)
+
+
+def _plain(record: Any) -> dict[str, Json]:
+    return dict(asdict(record))
+
+
+def narrowed(target: Target, narrow: Mapping[str, str]) -> Space:
+    with user_mistakes():
+        return target.space.narrow(narrow)

@@ -1,0 +1,272 @@
+"""The loop: baseline, search, race, answer. It decides what is measured next and prints nothing."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runners.runner import Failure, Measurement, Outcome, Runner
+from spaces.space import Config, Key, Value
+from tuner import answer, stop
+from tuner.budget import Budget
+from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
+from tuner.finalists import finalist_share, finalists
+from tuner.race import Race, RaceRules
+from tuner.recommendation import Recommendation
+from tuner.reporter import Reporter
+from tuner.search import Strategy
+from tuner.study import Study
+from tuner.trial import Phase, Trial, score
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often and how long; seconds and counts.
+
+    ``sentinel``: a baseline measurement every so many settings, to see the machine drift. ``first_limit``: for a measurement
+    while nothing is known; later ``patience`` times the median, at least ``least_limit``, because killing a warm worker for
+    one slow reading costs more than the reading. ``hopeless``: failures in a row from the start that end the run.
+    """
+
+    sentinel: int = 6
+    first_limit: float = 120.0
+    patience: float = 10.0
+    least_limit: float = 20.0
+    hopeless: int = 5
+
+
+@dataclass(slots=True)
+class Tuning:
+    """One run over one study. ``run`` may be called once; a later run over the same study goes on where this one ended."""
+
+    runner: Runner
+    study: Study
+    strategy: Strategy
+    budget: Budget
+    baseline: Mapping[str, Value]
+    rng: random.Random
+    reporter: Reporter = field(default_factory=Reporter)
+    rules: RaceRules = field(default_factory=RaceRules)
+    pace: Pace = field(default_factory=Pace)
+    warnings: Sequence[str] = ()
+    history: list[Trial] = field(default_factory=list)
+    stopped: str = ""
+
+    def run(self) -> Recommendation:
+        """Measures until the answer is known or the budget ends.
+
+        Raises NotUsable when nothing can be measured any more, BudgetTooSmall before or after too few measurements, and
+        Interrupted on KeyboardInterrupt; the study can be resumed after each.
+        """
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            self.study.abandon_running()
+            raise Interrupted(
+                f"stopped; {len(self.history)} measurements are kept in study {self.study.name}",
+                f"tune resume {self.study.name}",
+            ) from None
+
+    def _run(self) -> Recommendation:
+        abandoned = self.study.abandon_running()
+        self.history = self.study.trials(self.runner.space)
+        if self.history or abandoned:
+            self.reporter.resumed(len(self.history), abandoned)
+        self.runner.prepare()
+        self.budget.spend(bytes_written=self.runner.bytes_prepared)
+        self._warm_up()
+        race = self._resumed_race()
+        if race is None:
+            self._search()
+            race = self._new_race()
+        self._run_race(*race)
+        recommendation = answer.recommend(
+            self.study,
+            self.runner,
+            self.history,
+            race[0].result(),
+            self.baseline,
+            self.budget,
+            stopped=self.stopped,
+            warnings=self.warnings,
+        )
+        self.study.answer(recommendation)
+        self.reporter.finished(recommendation)
+        return recommendation
+
+    # -- measuring ---------------------------------------------------------------------------------------------------
+
+    def _measure(self, config: Config, phase: Phase, round: int = -1) -> Outcome:
+        """One measurement, recorded before and after. A crash is tried once more; an environment failure ends the run."""
+        outcome = self._measure_once(config, phase, round)
+        if isinstance(outcome, Failure) and outcome.kind == "crash" and not self._crashed_before(config):
+            outcome = self._measure_once(config, phase, round)
+        if isinstance(outcome, Failure) and outcome.kind == "environment":
+            raise NotUsable(outcome.reason, f"mend it, then `tune resume {self.study.name}`")
+        self._give_up_when_hopeless()
+        return outcome
+
+    def _measure_once(self, config: Config, phase: Phase, round: int) -> Outcome:
+        self.reporter.measuring(config, phase)
+        row = self.study.begin(self.runner.space, config, phase, round)
+        outcome = self.runner.measure(config, self._limit())
+        self.budget.spend(trials=1, bytes_written=outcome.bytes_written)
+        self.study.finish(row, outcome, self.budget.seconds)
+        trial = Trial(dict(config), outcome, phase, round)
+        self.history.append(trial)
+        self.reporter.measured(trial, self._best())
+        return outcome
+
+    def _crashed_before(self, config: Config) -> bool:
+        """Whether a crash of ``config``, other than the one just recorded, was seen."""
+        crashes = [t for t in self.history if isinstance(t.outcome, Failure) and t.outcome.kind == "crash"]
+        return sum(t.config == config for t in crashes) > 1
+
+    def _give_up_when_hopeless(self) -> None:
+        failures = [t.outcome for t in self.history if isinstance(t.outcome, Failure)]
+        if len(failures) == len(self.history) and len(failures) >= self.pace.hopeless:
+            reason, _ = Counter(f.reason for f in failures).most_common(1)[0]
+            raise NotUsable(
+                f"the first {len(failures)} measurements all failed, mostly so: {reason}",
+                f"`tune doctor {self.study.header.target}` may know why; then `tune resume {self.study.name}`",
+            )
+
+    def _limit(self) -> float:
+        seconds = [t.outcome.seconds for t in self.history if isinstance(t.outcome, Measurement)]
+        if len(seconds) < 5:
+            return self.pace.first_limit
+        return max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
+
+    def _best(self) -> Trial | None:
+        objective = self.runner.objective
+        scored = [(s, t) for t in self.history if t.phase != "warmup" and (s := score(t.outcome, objective)) is not None]
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+    # -- the phases --------------------------------------------------------------------------------------------------
+
+    def _warm_up(self) -> None:
+        if any(t.phase == "baseline" for t in self.history):
+            return
+        self.reporter.phase("warmup", "first touch of files and caches, not counted")
+        self._measure(self.baseline, "warmup")
+        self.reporter.phase("baseline", "the setting to beat")
+        self._measure(self.baseline, "baseline")
+        self._measure(self.baseline, "baseline")
+        self._check_budget()
+
+    def _affordable(self) -> int:
+        """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
+        limits, spent = self.budget.limits, self.budget
+        counts = [10_000]
+        if limits.seconds is not None:
+            counts.append(int((limits.seconds - spent.seconds) / max(self._cost(), 1e-3)))
+        if limits.trials is not None:
+            counts.append(limits.trials - spent.trials)
+        per_measurement = self.runner.bytes_per_measurement()
+        if limits.bytes_written is not None and per_measurement:
+            counts.append((limits.bytes_written - spent.bytes_written) // per_measurement)
+        return max(0, min(counts))
+
+    def _cost(self) -> float:
+        """Wall seconds of one measurement, all around it included, predicted from the recent ones."""
+        recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
+        return (statistics.fmean(recent) if recent else 1.0) + 0.03
+
+    def _check_budget(self) -> None:
+        need = 2 * self.rules.min_rounds
+        have = self._affordable()
+        if have < need:
+            raise BudgetTooSmall(
+                f"a proof takes at least {need} measurements more (about {need * self._cost():.0f} s) "
+                f"and the budget leaves {have}",
+                f"tune resume {self.study.name} with more --time, --trials or --max-write",
+            )
+
+    def _search(self) -> None:
+        self.reporter.phase("search", "one short measurement a setting")
+        since_baseline = 0
+        reserve = self._race_reserve()
+        while True:
+            refusal = self._refusal(reserve)
+            if refusal:
+                self.stopped = refusal
+                return
+            if since_baseline >= self.pace.sentinel:
+                self._measure(self.baseline, "baseline")
+                since_baseline = 0
+                continue
+            why = stop.worth(self.runner.space, self.history, self.runner.objective)
+            if why:
+                self.stopped = why
+                return
+            config = self.strategy.propose(self.runner.space, self.history, self.rng)
+            if config is None:
+                self.stopped = "every setting was measured"
+                return
+            self._measure(config, "search")
+            since_baseline += 1
+
+    def _race_reserve(self) -> int:
+        """Measurements kept back for the race; a proof needs its least number of rounds of two."""
+        total = self._affordable() + sum(t.phase != "warmup" for t in self.history)
+        return max(finalist_share(total), 2 * self.rules.min_rounds)
+
+    def _refusal(self, reserve: int, count: int = 1) -> str | None:
+        more = reserve + count
+        return self.budget.refuses(
+            seconds=more * self._cost(),
+            trials=more,
+            bytes_written=more * self.runner.bytes_per_measurement(),
+        )
+
+    def _new_race(self) -> tuple[Race, int]:
+        space, objective = self.runner.space, self.runner.objective
+        affordable = self._affordable()
+        # More finalists than the rounds can tell apart only thin the proof out.
+        count = max(1, min(5, affordable // self.rules.min_rounds - 1))
+        configs = finalists(space, self.history, objective, count)
+        first = 1 + max((t.round for t in self.history), default=-1)
+        self.study.note("race", {"finalists": [dict(c) for c in configs], "first_round": first})
+        return self._race(configs), first
+
+    def _race(self, configs: Sequence[Config]) -> Race:
+        space = self.runner.space
+        keys = [space.key(c) for c in configs]
+        cost = {space.key(c): space.cost(c) for c in [*configs, self.baseline]}
+        return Race(keys, space.key(self.baseline), cost, self.rules)
+
+    def _resumed_race(self) -> tuple[Race, int] | None:
+        """A race that an earlier session began and did not finish, replayed; None where the search is to go on."""
+        note = self.study.noted("race")
+        if not isinstance(note, dict) or self.study.recommendation() is not None:
+            return None
+        configs, first = note["finalists"], int(note["first_round"])
+        race = self._race(configs)
+        last = max((t.round for t in self.history), default=-1)
+        for number in range(first, last + 1):
+            values = {
+                self.runner.space.key(t.config): score(t.outcome, self.runner.objective)
+                for t in self.history
+                if t.round == number and t.phase == "race"
+            }
+            expected = race.next_round(self.rng)
+            if set(expected) == set(values):
+                race.record(values)
+        return race, last + 1
+
+    def _run_race(self, race: Race, number: int) -> None:
+        self.reporter.phase("race", "finalists and the baseline in shuffled rounds")
+        while keys := race.next_round(self.rng):
+            refusal = self._refusal(0, len(keys))
+            if refusal:
+                self.stopped = self.stopped or refusal
+                return
+            values: dict[Key, float | None] = {}
+            for key in keys:
+                config = self.baseline if key == self.runner.space.key(self.baseline) else self.runner.space.config(key)
+                values[key] = score(self._measure(config, "race", number), self.runner.objective)
+            race.record(values)
+            number += 1
