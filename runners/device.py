@@ -108,7 +108,7 @@ def inspect(folder: Path, *, sysfs: Path = SYSFS, mountinfo: Path = MOUNTINFO) -
     if mount is not None:
         device_id = mount.device_id
         # btrfs and its like number themselves; the disk is the one that the mount names as its source.
-        if device_id.startswith("0:") and mount.source.startswith("/"):
+        if device_id.startswith("0:") and mount.source.startswith("/") and mount.kind in ("local", "fuse"):
             device_id = device_id_of(mount.source, sysfs) or device_id
     block = inspect_block(device_id, sysfs)
     kind: Kind = mount.kind if mount else "local"

@@ -32,10 +32,10 @@ class DeviceLock:
     """The right to measure on some disks. The kernel takes it back when the process dies, however it dies."""
 
     def __init__(self, handles: ExitStack) -> None:
-        self._handles = handles
+        self.handles = handles
 
     def release(self) -> None:
-        self._handles.close()
+        self.handles.close()
 
     def __enter__(self) -> DeviceLock:
         return self
@@ -52,15 +52,18 @@ def lock_device(device_id: str, what: str, *, folder: Path | None = None, sysfs:
     block = inspect_block(device_id, sysfs)
     disks = sorted(block.disks()) if block else [device_id]
     place = folder or lock_folder()
-    with ExitStack() as handles:
+    lock = DeviceLock(ExitStack())
+    try:
         for disk in disks:
             handle = _open(place / f"clustertune-{disk.replace(':', '-')}.lock")
-            handles.callback(os.close, handle)
+            lock.handles.callback(os.close, handle)
             if not _flock(handle):
                 raise _taken(device_id, handle)
             _sign(handle, what)
-        return DeviceLock(handles.pop_all())
-    raise AssertionError("unreachable")
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
 def _flock(handle: int) -> bool:

@@ -91,8 +91,8 @@ class Events(Reporter):
     def measured(self, trial: Trial, best: Trial | None) -> None:
         self._say("measured", outcome(trial))
 
-    def finished(self, recommendation: Recommendation) -> None:
-        self._say("finished", {"decision": recommendation.decision, "study": recommendation.study})
+    def finished(self, _recommendation: Recommendation) -> None:
+        self._say("finished", {"decision": _recommendation.decision, "study": _recommendation.study})
 
 
 def _finite(value: Any) -> Any:

@@ -116,6 +116,8 @@ def _present(target: Path) -> os.stat_result | None:
         raise WrongUsage(f"{target} is a folder; name a file in it.")
     if not stat.S_ISREG(old.st_mode):
         raise WrongUsage(f"{target} is not a regular file.")
+    if os.statvfs(target).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, "")
     if not os.access(target, os.W_OK):
         raise WrongUsage(f"{target} can't be written: it is write-protected. Nothing was changed.", f"chmod u+w {target}")
     return old

@@ -94,6 +94,8 @@ def rounds_needed(contenders: int, noise: float, gain: float, rules: RaceRules, 
 FIRST = 5
 EFF = 1.0
 WEIGHT = 4
+
+
 def _errors(contenders: int, rules: RaceRules):
     return repeated_errors((1 - rules.confidence) / 2 / max(1, contenders), FIRST, rules.max_rounds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from runners.runner import Failure, Measurement, Objective, Problem
 from spaces.space import ENUMERABLE, Config, Space
@@ -84,7 +84,7 @@ class Progress(Reporter):
             self._last_line = time.monotonic()
             self._console.print(line)
 
-    def finished(self, recommendation: Recommendation) -> None:
+    def finished(self, _recommendation: Recommendation) -> None:
         self.close()
 
     def close(self) -> None:
@@ -192,9 +192,9 @@ def _details(answer: Recommendation, space: Space) -> list[str]:
         lines.append(f"equals   {names}{more} (can't be told apart; the cheapest is recommended)")
     best = evidence.get("best_by_metric")
     for metric, found in (best if isinstance(best, dict) else {}).items():
-        if isinstance(found, dict) and isinstance(found.get("config"), dict):
-            own = _changes(found["config"], answer.config, space)
-            loss = float(found.get("loss", 0.0))  # type: ignore[arg-type]
+        if isinstance(found, dict):
+            own = _changes(cast(Config, found["config"]), answer.config, space)
+            loss = cast(float, found["loss"])
             words = "the same setting is best" if own == "itself" else f"{own} is best with {found.get('value')}"
             lines.append(f"alone    {metric}: {words}" + (f"; this one loses {loss:.0%} of it" if loss >= 0.005 else ""))
     failures = ", ".join(f"{count} {kind}" for kind, count in answer.failures.items())

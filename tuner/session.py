@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
@@ -89,12 +90,10 @@ def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = F
             runner = target.create(options, target.space.narrow(study.header.narrow))
         with user_mistakes(), runner:
             refuse_other_machine(study, runner, anyway=anyway)
-            if study.recommendation() is not None and override.time is None and override.trials is None:
-                if override.max_write is None:
-                    raise WrongUsage(
-                        f"study {name} is finished",
-                        f"tune show {name}; or go on with a larger --time, --trials or --max-write",
-                    )
+            if study.recommendation() is not None and not (override.time or override.trials or override.max_write):
+                raise WrongUsage(
+                    f"study {name} is finished", f"tune show {name}; or go on with a larger --time, --trials or --max-write"
+                )
             warnings = _preflight(runner, reporter)
             return _run(study, runner, request, _priors(storage, target.name, runner), reporter, warnings)
 
@@ -180,13 +179,11 @@ def _preflight(runner: Runner, reporter: Reporter) -> list[str]:
 def _baseline(target: Target, request: Request, options: Any) -> dict[str, Value]:
     if request.baseline is None:
         return target.space.default
-    text = files.read_text(request.baseline, "baseline")
+    text = files.read_text(Path(request.baseline), "--baseline")
     try:
         present = target.exporter.present(text, _plain(options))
-    except TunerError:
-        raise
-    except ValueError as error:
-        raise WrongUsage(f"--baseline {request.baseline}: {error}") from None
+    except WrongUsage as error:
+        raise WrongUsage(f"--baseline {request.baseline}: {error.message}", error.mend) from None
     return {**target.space.default, **present}
 
 

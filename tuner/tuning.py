@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from runners.runner import Failure, Measurement, Outcome, Runner
 from spaces.space import Config, Key, Value
@@ -243,7 +244,7 @@ class Tuning:
         note = self.study.noted("race")
         if not isinstance(note, dict) or self.study.recommendation() is not None:
             return None
-        configs, first = note["finalists"], int(note["first_round"])
+        configs, first = cast("list[Config]", note["finalists"]), cast(int, note["first_round"])
         race = self._race(configs)
         last = max((t.round for t in self.history), default=-1)
         for number in range(first, last + 1):

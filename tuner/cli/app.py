@@ -92,7 +92,7 @@ def _tell(error: TunerError, as_json: bool) -> int:
 
         json_form.dump(json_form.error(error))
     else:
-        typer.echo(f"tune: {error.message}", err=True)
+        typer.echo(f"tune: {error.message.rstrip('.')}", err=True)
         if error.mend:
             typer.echo(f"      {error.mend}", err=True)
     return error.exit_code

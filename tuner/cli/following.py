@@ -72,7 +72,9 @@ def show_study(
     if as_json:
         from tuner import as_json as json_form
 
-        whole = json_form.recommendation(answer, {}) if answer is not None else {"study": study, "decision": None}
+        whole: dict[str, Any] = {"study": study, "decision": None}
+        if answer is not None:
+            whole = json_form.recommendation(answer, {})
         if trials or answer is None:
             whole["measurements"] = [json_form.outcome(trial) for trial in history]
         json_form.dump(whole)

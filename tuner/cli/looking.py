@@ -12,10 +12,15 @@ from tuner import targets
 from tuner.cli import options
 from tuner.errors import NotUsable
 
+_DOCTOR = """Say what can run here, what is missing, and the one command that mends it.
+
+Example: tune doctor aio --device DIR
+"""
+
 
 def add_to(app: typer.Typer) -> None:
     doctor = typer.Typer(
-        help="Say what can run here, what is missing, and the one command that mends it.\n\nExample: tune doctor aio --device DIR",
+        help=_DOCTOR,
         no_args_is_help=True,
         rich_markup_mode=None,
     )

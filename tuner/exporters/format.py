@@ -52,9 +52,13 @@ class Merged:
 
 
 class Exporter(Protocol):
-    """The module of a target. All is pure but ``machine_options``; texts keep their line ends and byte order mark."""
+    """The module of a target. All is pure but ``machine_options``; texts keep their line ends and byte order mark.
+
+    ``FILE_OPTIONS`` is a dataclass whose fields become options of `tune export` and `tune lint`.
+    """
 
     FORMATS: tuple[Format, ...]
+    FILE_OPTIONS: type[object]
 
     def render(self, recommendation: Recommendation, format: str, options: Options) -> dict[str, str]:
         """File names and their texts. Raises WrongUsage for a format or option that can't be used."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tuner.exporters.aio.block import FORMATS, merge, present, render
 from tuner.exporters.aio.lint import fix, lint, matches
-from tuner.exporters.aio.options import machine_options
+from tuner.exporters.aio.options import FileOptions, machine_options
 
-__all__ = ["FORMATS", "fix", "lint", "machine_options", "matches", "merge", "present", "render"]
+FILE_OPTIONS = FileOptions
+
+__all__ = ["FILE_OPTIONS", "FORMATS", "fix", "lint", "machine_options", "matches", "merge", "present", "render"]

@@ -154,7 +154,9 @@ def _number(name: str, knob: Knob, node: Node, written: str) -> _Found:
             return fails, "write an integer", None
         why = "DeepSpeed's own loader makes it an integer, but passed as a dict (Transformers) it fails with a TypeError"
         return f"{name} is {written}: {why}", f"write {int(value)}", int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool):
+        return f"{name} is {written}, which the handle takes for {int(value)}", "write an integer", None
+    if not isinstance(value, int):
         default = f"write the default, {knob.default}" if node.kind == "scalar" and value is None else "write an integer"
         return fails, default, int(knob.default) if default != "write an integer" else None
     if not 1 <= value <= knob.limit:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from runners.options import option
 from runners.runner import Json
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
@@ -16,6 +17,17 @@ from tuner.exporters import format as contract
 RENAMED = (0, 16, 4)
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+)(?:[-+.]?[A-Za-z].*|\+.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What `tune export` and `tune lint` let a user say about an aio block; None leaves it to this machine."""
+
+    deepspeed_version: str | None = field(
+        default=None, metadata=option("DeepSpeed that reads the file, where it isn't the one installed here.", "VERSION")
+    )
+    ranks: int | None = field(default=None, metadata=option("Ranks on one node, for the check against aio-max-nr.", "N"))
+    handles: int | None = field(default=None, metadata=option("aio handles of each rank, for the same check.", "N"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Clock:
         return self.now
 
 
-@dataclass(slots=True)
+@dataclass
 class Synthetic:
     """``planted`` returns a failure for a setting, or None to measure it; ``before`` is called before each measurement."""
 
@@ -57,7 +57,7 @@ class Synthetic:
     before: Callable[[int], None] = lambda _count: None
     seconds: float = 1.0
     written: int = 1 << 20
-    objective: Objective = Objective("effective_gbs", "GB/s")
+    objective: Objective = field(default=Objective("effective_gbs", "GB/s"))
     measured: list[dict[str, object]] = field(default_factory=list)
     closed: int = 0
     _rng: random.Random = field(init=False)

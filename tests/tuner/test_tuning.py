@@ -1,0 +1,210 @@
+"""The loop against known truth: answers, budgets, failures, drift, kills and resumes."""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.synthetic import SPACE, Clock, Synthetic, flat, hill
+
+from runners.runner import Failure
+from spaces.space import Config
+from tuner.budget import Budget, Limits
+from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
+from tuner.recommendation import Recommendation
+from tuner.search import default_strategy
+from tuner.study import Header, Storage, Study
+from tuner.tuning import Tuning
+
+GENEROUS = Limits(seconds=None, trials=90, bytes_written=None)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    with Storage(str(tmp_path / "s.db")) as opened:
+        yield opened
+
+
+def new(storage: Storage, runner: Synthetic, name: str = "s") -> Study:
+    header = Header("aio", SPACE.fingerprint, runner.objective, SPACE.default, {}, {}, {}, {"host": "here"}, 0.0)
+    return storage.create(name, header)
+
+
+def tuning(study: Study, runner: Synthetic, limits: Limits = GENEROUS, seed: int = 0) -> Tuning:
+    history = study.trials(SPACE)
+    budget = Budget(limits, clock=runner.clock, seconds_before=study.elapsed(), trials=len(history))
+    strategy = default_strategy(runner.objective)
+    return Tuning(runner, study, strategy, budget, SPACE.default, random.Random(seed))
+
+
+def run(storage: Storage, runner: Synthetic, limits: Limits = GENEROUS, seed: int = 0) -> Recommendation:
+    return tuning(new(storage, runner, f"s{seed}"), runner, limits, seed).run()
+
+
+def test_a_better_setting_is_found_proven_and_honestly_stated(storage: Storage) -> None:
+    for seed in range(3):
+        answer = run(storage, Synthetic(seed=seed), seed=seed)
+        assert answer.decision == "adopt"
+        assert answer.gain is not None
+        assert 1 < answer.gain.low <= answer.gain.ratio <= answer.gain.high
+        true_gain = hill(answer.config) / hill(SPACE.default)
+        assert hill(answer.config) > 0.93 * 4.0 * 1.02
+        assert answer.gain.low * 0.97 < true_gain < answer.gain.high * 1.03
+        assert answer.trials <= 90
+
+
+def test_nothing_to_gain_keeps_the_baseline(storage: Storage) -> None:
+    answers = [run(storage, Synthetic(truth=flat, seed=seed), seed=seed) for seed in range(4)]
+    assert [a.decision for a in answers] == ["keep"] * 4
+    assert all(a.config == SPACE.default for a in answers)
+
+
+def test_every_measurement_is_in_the_record(storage: Storage) -> None:
+    runner = Synthetic()
+    study = new(storage, runner)
+    tuning(study, runner).run()
+    trials = study.trials(SPACE)
+    assert [t.config for t in trials] == runner.measured
+    assert {t.phase for t in trials} == {"warmup", "baseline", "search", "race"}
+    searched = [SPACE.key(t.config) for t in trials if t.phase == "search"]
+    assert len(searched) == len(set(searched)), "a setting is searched once"
+
+
+def test_the_baseline_is_measured_again_and_again(storage: Storage) -> None:
+    runner = Synthetic()
+    study = new(storage, runner)
+    tuning(study, runner).run()
+    gaps = [len(list(group)) for same, group in itertools.groupby(m == SPACE.default for m in runner.measured) if not same]
+    assert max(gaps) <= 6
+
+
+@pytest.mark.parametrize("limits", [Limits(40, None, None), Limits(None, 40, None), Limits(None, None, 44 << 20)])
+def test_each_budget_is_kept_and_used(storage: Storage, limits: Limits) -> None:
+    runner = Synthetic()
+    answer = run(storage, runner, limits)
+    assert 20 <= answer.trials <= 40
+    assert runner.clock.now <= 44
+    assert answer.bytes_written <= 48 << 20
+
+
+def test_a_budget_too_small_says_what_would_do(storage: Storage) -> None:
+    with pytest.raises(BudgetTooSmall, match="at least") as caught:
+        run(storage, Synthetic(), Limits(None, 5, None))
+    assert "tune resume" in caught.value.mend
+
+
+def no_threads(config: Config, _count: int) -> Failure | None:
+    return Failure("infeasible", "no threads here") if int(config["threads"]) > 2 else None
+
+
+def test_failures_teach(storage: Storage) -> None:
+    runner = Synthetic(planted=no_threads)
+    answer = run(storage, runner)
+    assert answer.decision == "adopt"
+    assert int(answer.config["threads"]) <= 2
+    failed = sum(int(str(m["threads"])) > 2 for m in runner.measured)
+    assert failed < 0.35 * len(runner.measured), "half of the space is infeasible, far fewer proposals are"
+    assert answer.failures == {"infeasible": failed}
+
+
+def test_a_crash_is_tried_once_more_and_wrong_is_never_recommended(storage: Storage) -> None:
+    best = {"block_size": 2 << 20, "queue_depth": 32, "threads": 4}
+
+    def planted(config: Config, count: int) -> Failure | None:
+        if all(config[name] == value for name, value in best.items()):
+            return Failure("wrong", "3 of 9 sectors are wrong")
+        return Failure("crash", "died") if int(config["queue_depth"]) == 256 else None
+
+    runner = Synthetic(planted=planted)
+    answer = run(storage, runner)
+    assert any(answer.config[name] != value for name, value in best.items())
+    deep = [SPACE.key(m) for m in runner.measured if m["queue_depth"] == 256]  # type: ignore[arg-type]
+    assert all(deep.count(key) == 2 for key in deep)
+    if "wrong" in answer.failures:
+        assert any("data were wrong" in warning for warning in answer.warnings)
+
+
+def test_an_environment_failure_ends_the_run_and_the_study_goes_on(storage: Storage) -> None:
+    full = Synthetic(planted=lambda _c, count: Failure("environment", "the disk is full") if count == 20 else None)
+    study = new(storage, full)
+    with pytest.raises(NotUsable, match="disk is full"):
+        tuning(study, full).run()
+    answer = tuning(study, Synthetic()).run()
+    assert answer.decision == "adopt"
+    assert answer.failures == {"environment": 1}
+
+
+def test_when_everything_fails_the_run_ends_soon(storage: Storage) -> None:
+    runner = Synthetic(planted=lambda _c, _n: Failure("timeout", "hangs"))
+    with pytest.raises(NotUsable, match="all failed, mostly so: hangs"):
+        run(storage, runner)
+    assert len(runner.measured) <= 6
+
+
+@pytest.mark.parametrize("kill_at", [0, 1, 2, 10, 40, 70])
+def test_interrupted_anywhere_nothing_finished_is_lost(storage: Storage, kill_at: int) -> None:
+    def interrupt(count: int) -> None:
+        if count == kill_at:
+            raise KeyboardInterrupt
+
+    runner = Synthetic(before=interrupt)
+    study = new(storage, runner)
+    try:
+        answer = tuning(study, runner).run()
+    except Interrupted as error:
+        assert f"{kill_at} measurements" in error.message
+        assert len(study.trials(SPACE)) == kill_at
+        goes_on = Synthetic(seed=1)
+        answer = tuning(study, goes_on, seed=1).run()
+        assert len(goes_on.measured) < 90, "it did not start again"
+    assert answer.decision == "adopt"
+    assert answer.trials <= 91
+
+
+def test_a_race_goes_on_where_it_was_cut_off(storage: Storage) -> None:
+    racing = 0
+
+    def cut(count: int) -> None:
+        nonlocal racing
+        trials = study.trials(SPACE)
+        racing = sum(t.phase == "race" for t in trials)
+        if racing == 7:
+            raise KeyboardInterrupt
+
+    runner = Synthetic(before=cut)
+    study = new(storage, runner)
+    with pytest.raises(Interrupted):
+        tuning(study, runner).run()
+    searched = [t for t in study.trials(SPACE) if t.phase == "search"]
+    answer = tuning(study, Synthetic(seed=5)).run()
+    after = [t for t in study.trials(SPACE) if t.phase == "search"]
+    assert len(after) == len(searched), "the search was over"
+    assert answer.decision == "adopt"
+
+
+def test_drift_does_not_decide(storage: Storage) -> None:
+    """A machine that slows down to a third over the run: the gain is still told, since it is pairwise."""
+    for seed in range(3):
+        clock = Clock()
+        runner = Synthetic(clock=clock, seed=seed)
+        runner.truth = lambda config, clock=clock: hill(config) * math.exp(-clock.now / 100)
+        answer = run(storage, runner, seed=seed)
+        assert answer.decision == "adopt"
+        assert answer.gain is not None
+        assert answer.gain.low * 0.95 < hill(answer.config) / hill(SPACE.default) < answer.gain.high * 1.05
+
+
+def test_the_same_seed_makes_the_same_run(storage: Storage) -> None:
+    first, second = Synthetic(), Synthetic()
+    tuning(new(storage, first, "a"), first).run()
+    tuning(new(storage, second, "b"), second).run()
+    assert first.measured == second.measured
+
+
+def test_figures_of_the_answer_come_from_the_race(storage: Storage) -> None:
+    runner = Synthetic(noise=0.0)
+    answer = run(storage, runner)
+    assert answer.metrics["effective_gbs"] == pytest.approx(hill(answer.config), rel=1e-3)
+    assert answer.baseline_metrics["effective_gbs"] == pytest.approx(hill(SPACE.default), rel=1e-3)
