@@ -158,8 +158,13 @@ def check_folder(text: str, option: str = "device", *, sysfs: Path = SYSFS, moun
     if not stat.S_ISDIR(status.st_mode):
         what = "a character device" if stat.S_ISCHR(status.st_mode) else "not a folder"
         raise refuse(f"is {what}; give a folder on the device to tune")
-    folder = Path(text).resolve()
-    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+    try:
+        folder = Path(text).resolve(strict=True)
+        space = os.statvfs(folder)
+    except OSError as error:
+        # Its own folders may be closed to this user, so that only the working folder leads to it.
+        raise refuse(f"can't be reached by its full path ({error.strerror}); give a folder that can") from None
+    if space.f_flag & os.ST_RDONLY:
         raise refuse("is on a read-only mount; give a folder that can be written to")
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         raise refuse("is not writable for this user; give a folder that is")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -91,11 +91,12 @@ class Runner(Protocol):
 
     ``space`` is the target's space with this machine's rules added. ``facts`` describes what the numbers hold for (device,
     engine, versions) and goes into the study's fingerprint: values that change what a measurement means, no readings of the
-    moment.
+    moment. ``message`` is set by the tuner and is called with a sentence before something takes long.
     """
 
     objective: Objective
     space: Space
+    message: Callable[[str], None]
 
     def facts(self) -> Mapping[str, Json]: ...
 

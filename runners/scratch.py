@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from runners.mounts import read_mounts
 from runners.runner import EnvironmentProblem
 
 _PREFIX = ".clustertune-scratch-"
@@ -138,7 +139,13 @@ def _abandoned(parent: Path, name: str, *, remove: bool) -> bool:
 
 
 def _remove(parent: Path, name: str) -> None:
-    """Removes the folder parent/name, the marker last: whatever a kill leaves of it is still known as ours."""
+    """Removes the folder parent/name, the marker last: whatever a kill leaves of it is still known as ours.
+
+    Where somebody mounted something into it, it stays as it is: that isn't ours.
+    """
+    inside = f"{parent.resolve() / name}/"
+    if any(mount.point.startswith(inside) for mount in read_mounts()):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), inside)
     folder = os.open(parent / name, _FOLDER)
     try:
         _empty(folder, keep=_MARKER)
@@ -150,7 +157,6 @@ def _remove(parent: Path, name: str) -> None:
 
 
 def _empty(folder: int, keep: str = "") -> None:
-    device = os.fstat(folder).st_dev
     for name in os.listdir(folder):
         if name == keep:
             continue
@@ -159,8 +165,6 @@ def _empty(folder: int, keep: str = "") -> None:
             continue
         inner = os.open(name, _FOLDER, dir_fd=folder)
         try:
-            if os.fstat(inner).st_dev != device:  # something is mounted here; it isn't ours
-                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), name)
             _empty(inner)
         finally:
             os.close(inner)

@@ -66,7 +66,7 @@ def start(ask: Ask, reporter: Reporter) -> Recommendation:
                 objective=runner.objective,
                 baseline=baseline,
                 narrow=dict(ask.narrow),
-                options=_plain(ask.options),
+                options=_resolved(ask.options, runner),
                 tuning=_plain(request),
                 machine={**machine.identity(), **runner.facts()},
                 started=now,
@@ -150,6 +150,7 @@ def _run(
         trials=len(history),
         bytes_written=sum(t.outcome.bytes_written for t in history),
     )
+    runner.message = reporter.preparing
     reporter.started(study.name, str(runner.facts().get("engine", "")), runner.space, runner.objective, budget)
     rng = random.Random(f"{request.seed}-{len(history)}")
     tuning = Tuning(
@@ -213,6 +214,14 @@ def _merged(study: Study, override: Request) -> Request:
     before = Request(**{name: value for name, value in study.header.tuning.items() if name in known})  # type: ignore[arg-type]
     named = {f.name: getattr(override, f.name) for f in fields(Request) if getattr(override, f.name) != f.default}
     return replace(before, **named)
+
+
+def _resolved(options: Any, runner: Runner) -> dict[str, Json]:
+    """The options with the engine that "auto" came out as: a study goes on with the engine it began with."""
+    plain = _plain(options)
+    if "engine" in plain:
+        plain["engine"] = runner.facts()["engine"]
+    return plain
 
 
 def _plain(record: Any) -> dict[str, Json]:

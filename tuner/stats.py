@@ -146,8 +146,8 @@ def fixed_interval(differences: Sequence[float], confidence: float = 0.9) -> Int
 def repeated_thresholds(level: float, rounds: int) -> tuple[int | None, ...]:
     """Capped signed-rank thresholds for a look after each of ``rounds`` differences, index 0 .. rounds; None: too early.
 
-    The chance that symmetric differences reach *any* of them is at most ``level``: it is spent evenly over the rounds, so
-    that clear answers come early and a race that runs to its end has lost little. How the statistic at one look hangs on
+    The chance that symmetric differences reach *any* of them is at most ``level``. By round n the share sqrt(n / rounds) of
+    it may be spent: clear answers come early, and a race that runs to its end has lost little. How the statistic at one look hangs on
     those before follows from signs and the order of ranks alone, whatever the noise; that joint law is drawn, with a fixed
     seed. Each single look also keeps the exact level of what is spent up to it.
     """
@@ -167,7 +167,7 @@ def repeated_thresholds(level: float, rounds: int) -> tuple[int | None, ...]:
         larger = sizes[: n - 1] > sizes[n - 1]
         ranks[: n - 1] += larger
         ranks[n - 1] = n - np.count_nonzero(larger, axis=0)
-        may_spend = level * n / rounds
+        may_spend = level * math.sqrt(n / rounds)
         threshold = rank_threshold(n, may_spend)
         if threshold is not None:
             statistic = np.sum(np.minimum(ranks[:n], rank_cap(n)) * positive[:n], axis=0, dtype=np.int64)
@@ -183,44 +183,6 @@ def repeated_thresholds(level: float, rounds: int) -> tuple[int | None, ...]:
                 open_paths &= statistic < threshold
         thresholds.append(threshold)
     return tuple(thresholds)
-
-
-@lru_cache(maxsize=256)
-def repeated_errors(level: float, first: int, rounds: int) -> tuple[float, ...]:
-    """Standard errors that a centre must lie off zero at the looks 0 .. rounds, infinite before look ``first``.
-
-    The chance that differences around zero pass any of the looks is ``level``, spent evenly over the rounds. The joint law of
-    the looks is that of a random walk; it is drawn, with a fixed seed.
-    """
-    import numpy as np
-
-    paths = 400_000
-    rng = np.random.default_rng(20_240_501)
-    walk = np.zeros(paths)
-    spent = 0
-    errors = [math.inf]
-    for n in range(1, rounds + 1):
-        walk += rng.standard_normal(len(walk))
-        may_spend = int(level * n / rounds * paths) - spent
-        if n < first or may_spend < 1:
-            errors.append(math.inf)
-            continue
-        standing = walk / math.sqrt(n)
-        bound = float(np.partition(standing, len(standing) - may_spend)[len(standing) - may_spend])
-        errors.append(bound)
-        walk = walk[standing < bound]
-        spent = paths - len(walk)
-    return tuple(errors)
-
-
-def student(z: float, freedom: float) -> float:
-    """The Student quantile where the normal one is ``z`` (Hill's expansion; within 2 % from 4 degrees of freedom on)."""
-    g = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + sum(term / freedom**power for power, term in enumerate(g, 1))
 
 
 def pooled_noise(groups: Iterable[Sequence[float]]) -> float:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from runners.aio import software, storage
+from runners.aio import engines, software, storage
 from runners.aio.fio import find_fio
 from runners.aio.options import Options
+from runners.aio.plan import Job, Volume, plan
 from runners.device import Device, check_folder
 from runners.limits import CGROUP, PROC, AioEvents, Memlock, aio_events, available_memory, container, memlock
 from runners.packages import install
 from runners.runner import Problem, Severity, UsageError
 from spaces.aio import SPACE, reserved_events
-from spaces.units import format_size, parse_size
+from spaces.units import format_duration, format_size, parse_size
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 # What most good settings need at most (facts of many sweeps: 8 threads, 32 deep).
@@ -27,7 +29,7 @@ def problems(options: Options) -> list[Problem]:
     found += _quick(options, devices)
     for device in devices:
         found += storage.thorough(device)
-    found += software.problems(options.engine)
+    found += _op(options)
     if find_fio() is None:
         message = "fio is not installed; the winner then has no second opinion from another program"
         found.append(Problem("fio", "note", message, install("fio")))
@@ -92,18 +94,34 @@ def _quick(options: Options, devices: list[Device]) -> list[Problem]:
     for device in devices:
         # Ranks are spread over the folders, the first ones get one more.
         found += storage.essential(device, sizes, -(-options.ranks // max(1, len(devices))))
-    return found + list(limits(options, max(sizes)))
+    return found + list(limits(options, sizes))
 
 
-def limits(options: Options, largest: int, *, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterator[Problem]:
-    """Kernel limits against what the job needs; ``largest`` is the bytes of its largest tensor."""
+def _op(options: Options) -> list[Problem]:
+    """DeepSpeed's op: what it lacks, or that it is built, or how long building it takes."""
+    environ = engines.environment()
+    found = software.problems(options.engine, environ)
+    state = engines.deepspeed_loads(environ=environ)
+    if state.loads:
+        found.append(Problem("op", "note", f"{state.reason} (torch {software.version('torch')})"))
+    elif state.builds:
+        message = f"{state.reason}; its first use builds it, which takes about {format_duration(state.seconds)}"
+        mend = f"{sys.executable} -c 'from deepspeed.ops.op_builder import AsyncIOBuilder as B; B().load()'"
+        found.append(Problem("op", "note", message, mend))
+    return found
+
+
+def limits(options: Options, sizes: tuple[int, ...], *, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterator[Problem]:
+    """Kernel limits against what the job with tensors of ``sizes`` bytes needs."""
     if platform.system() != "Linux":
         yield Problem("linux", "error", f"Linux asynchronous I/O does not exist on {platform.system()}", "run on Linux")
         return
-    yield from _memlock(memlock(proc), options, largest)
-    need, room = largest * options.ranks, available_memory(proc, cgroup)
-    if room is not None and need > room:
-        message = f"{options.ranks} ranks x {largest} bytes of locked memory are {need}, and {room} are available"
+    job = Job(tuple(sorted(sizes, reverse=True)), options.ranks, 0.5, False)
+    buffers = sum(plan(job, Volume(0, 0)).slots)
+    yield from _memlock(memlock(proc), options, buffers)
+    need, room = buffers * options.ranks, available_memory(proc, cgroup)
+    if room is not None and need > room // 10 * 8:
+        message = f"{options.ranks} ranks x {buffers} bytes of locked buffers are {need}, and {room} are available"
         mend = f"--tensor-size {format_size(1 << max(20, (room // options.ranks).bit_length() - 2))}"
         yield Problem("memory", "error", message, mend)
     elif room is not None and 2 * need > room:
@@ -112,15 +130,15 @@ def limits(options: Options, largest: int, *, proc: Path = PROC, cgroup: Path = 
     yield from _events(aio_events(proc), options)
 
 
-def _memlock(limit: Memlock, options: Options, largest: int) -> Iterator[Problem]:
-    if limit.allows(largest):
+def _memlock(limit: Memlock, options: Options, buffers: int) -> Iterator[Problem]:
+    if limit.allows(buffers):
         return
     severity: Severity = "error" if options.engine == "deepspeed" else "warning"
     message = (
-        f"a process may lock {limit.soft} bytes (memlock) and DeepSpeed locks a buffer of {largest} in each of "
+        f"a process may lock {limit.soft} bytes (memlock) and DeepSpeed locks buffers of {buffers} in each of "
         f"{options.ranks} ranks; it aborts without a word"
     )
-    if limit.hard is None or largest <= limit.hard:
+    if limit.hard is None or buffers <= limit.hard:
         mend = "ulimit -l unlimited" if limit.hard is None else f"ulimit -l {limit.hard // 1024}"
     elif container():
         mend = "docker run --ulimit memlock=-1 ..."

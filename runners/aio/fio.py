@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runners.process import Completed, run
 from runners.runner import Failure, Measurement
 from spaces.space import Config
 
@@ -36,6 +38,8 @@ def command(config: Config, *, read: bool, size: int, ranks: int, passes: int, s
         "--thread=1",
         "--group_reporting=1",
         "--invalidate=0",
+        # Blocks that are reserved and never written read at memory speed.
+        "--fallocate=none",
         f"--bs={min(int(config['block_size']), part)}",
         f"--iodepth={int(config['queue_depth'])}",
         f"--rw={'read' if read else 'write'}",
@@ -85,40 +89,61 @@ def run_fio(
     threads = int(config["intra_op_parallelism"])
     if size % threads:
         return Failure("infeasible", f"a file of {size} bytes does not divide by {threads} threads")
-    laid_out = sum(max(0, size - _size(folder / file_name(rank))) for rank in range(ranks))
+    files = [folder / file_name(rank) for rank in range(ranks)]
+    laid_out = sum(max(0, size - _size(file)) for file in files)
     arguments = command(config, read=read, size=size, ranks=ranks, passes=passes, seconds=seconds)
-    start = time.monotonic()
-    # What was written when fio did not live to say: at most this.
-    most = laid_out + (0 if read else size * ranks * passes)
-    code, out, error = _run([program, *arguments[1:]], folder, limit)
-    spent = time.monotonic() - start
-    if code is None:
-        return Failure("timeout", f"fio was stopped after {limit:g} s", error[-4000:], spent, most)
-    figures = parse(out)
-    if code != 0 or isinstance(figures, Failure):
-        reason = figures.reason if isinstance(figures, Failure) else f"fio ended with exit code {code}"
-        log = (error or out)[-4000:]
-        disk_full = "No space left" in error or "No space left" in out
-        return Failure(
-            "environment" if disk_full else "crash", "the disk is full" if disk_full else reason, log, spent, laid_out
-        )
-    gbs = float(figures["read_gbs" if read else "write_gbs"])
-    if gbs <= 0:
-        return Failure("wrong", "fio reports that it moved nothing", out[-4000:], spent, laid_out)
+    begun = time.monotonic()
+    outcome = _judge(run([program, *arguments[1:]], limit=limit, cwd=folder, grace=0.0), read)
+    spent = time.monotonic() - begun
+    if isinstance(outcome, Failure):
+        # Files of the right size but half written would be taken for whole ones, and read faster than any disk.
+        for file in files:
+            with suppress(OSError):
+                file.unlink()
+        # What fio wrote before it failed is not known; it was this at most.
+        return replace(outcome, seconds=spent, bytes_written=laid_out + (0 if read else size * ranks * passes))
+    gbs = outcome.read_gbs if read else outcome.write_gbs
     return Measurement(
         metrics={"read_gbs" if read else "write_gbs": gbs},
         samples=(gbs,),
         seconds=spent,
-        bytes_written=laid_out + int(figures["bytes_written"]),
-        evidence={"engine": "fio", "version": str(figures["version"]), "processes": ranks, "threads": threads},
+        bytes_written=laid_out + outcome.bytes_written,
+        evidence={"engine": "fio", "version": outcome.version, "processes": ranks, "threads": threads},
     )
 
 
-def parse(text: str) -> dict[str, float | str] | Failure:
-    """``read_gbs``, ``write_gbs``, ``bytes_read``, ``bytes_written`` and ``version`` from fio's JSON output.
+def _judge(done: Completed | Failure, read: bool) -> Figures | Failure:
+    if isinstance(done, Failure):
+        return done
+    log = (done.stderr or done.stdout)[-4000:]
+    if os.strerror(errno.ENOSPC) in done.stderr + done.stdout:
+        return Failure("environment", "the disk is full", log)
+    figures = parse(done.stdout)
+    if isinstance(figures, Failure):
+        return figures
+    if done.returncode != 0:
+        return Failure("crash", f"fio ended with exit code {done.returncode}", log)
+    if (figures.read_gbs if read else figures.write_gbs) <= 0:
+        return Failure("wrong", "fio reports that it moved nothing", log)
+    return figures
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What fio measured: 10^9 bytes a second, and bytes."""
+
+    version: str
+    read_gbs: float
+    write_gbs: float
+    bytes_read: int
+    bytes_written: int
+
+
+def parse(text: str) -> Figures | Failure:
+    """The figures in fio's JSON output, or what is wrong with it.
 
     Bandwidth is all bytes of all jobs over the time of the longest. Lines before the JSON (fio's notes and warnings) are
-    skipped. A Failure says what is wrong with it.
+    skipped.
     """
     document = _document(text)
     if document is None:
@@ -128,16 +153,18 @@ def parse(text: str) -> dict[str, float | str] | Failure:
         return Failure("crash", "fio's result holds no jobs", text[-4000:])
     failed = next((job["error"] for job in jobs if job.get("error")), None)
     if failed is not None:
-        number = failed if isinstance(failed, int) and not isinstance(failed, bool) and 0 < failed < 4096 else 0
-        return Failure("crash", f"fio's I/O failed: {os.strerror(number) if number else failed!r}", text[-4000:])
-    figures: dict[str, float | str] = {"version": str(document.get("fio version", ""))[:40]}
-    for way, gbs, moved in (("read", "read_gbs", "bytes_read"), ("write", "write_gbs", "bytes_written")):
-        bytes_moved = [_number(job.get(way), "io_bytes") for job in jobs]
-        milliseconds = max(_number(job.get(way), "runtime") for job in jobs)
-        figures[moved] = sum(bytes_moved)
-        # fio counts whole milliseconds; what takes less than one is shown as 0.
-        figures[gbs] = sum(bytes_moved) / max(milliseconds, 1.0) / 1e6
-    return figures
+        known = isinstance(failed, int) and not isinstance(failed, bool) and failed in errno.errorcode
+        return Failure("crash", f"fio's I/O failed: {os.strerror(failed) if known else failed!r}", text[-4000:])
+    (read_gbs, bytes_read), (write_gbs, bytes_written) = (_bandwidth(jobs, way) for way in ("read", "write"))
+    version = document.get("fio version")
+    return Figures(version[:40] if isinstance(version, str) else "", read_gbs, write_gbs, bytes_read, bytes_written)
+
+
+def _bandwidth(jobs: list[dict[str, object]], way: str) -> tuple[float, int]:
+    moved = sum(_number(job.get(way), "io_bytes") for job in jobs)
+    milliseconds = max(_number(job.get(way), "runtime") for job in jobs)
+    # fio counts whole milliseconds; what takes less than one is shown as 0.
+    return moved / max(milliseconds, 1.0) / 1e6, int(moved)
 
 
 def _document(text: str) -> dict[str, object] | None:
@@ -166,24 +193,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, str, str]:
-    """Exit code (None when killed at ``limit`` seconds), standard output and error."""
-    with subprocess.Popen(
-        arguments,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
-        try:
-            out, error = process.communicate(timeout=limit)
-        except BaseException as stop:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, error = process.communicate()
-            if not isinstance(stop, subprocess.TimeoutExpired):
-                raise
-            return None, out.decode(errors="replace"), error.decode(errors="replace")
-    return process.returncode, out.decode(errors="replace"), error.decode(errors="replace")

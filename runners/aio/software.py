@@ -19,8 +19,6 @@ from runners.runner import Problem, Severity
 
 _RUNTIMES = ("libaio.so.1", "libaio.so.1t64", "libaio.so")
 _INCLUDES = ("usr/include", "usr/local/include")
-# Measured: 12 files without optimisation, 110 to 130 s on two cores.
-BUILD_TIME = "about 2 minutes on two cores, once"
 # A build on a busy machine takes minutes; a lock file older than this is a killed build's.
 _STALE = 900.0
 
@@ -145,14 +143,8 @@ def problems(engine: str, environ: Mapping[str, str] = os.environ, root: Path = 
     if not libaio_runtime():
         message = f"the library libaio is missing, which DeepSpeed's op needs{instead}"
         found.append(Problem("libaio", lacking, message, install("libaio", root, environ)))
-    if op.library is not None:
-        message = f"DeepSpeed {version('deepspeed')}, torch {version('torch')}; the async_io op is built ({op.library})"
-        return [*found, Problem("op", "note", message)]
-    found += _unbuildable(lacking, instead, environ, root)
-    if not any(problem.id in ("libaio", "compiler", "ninja") for problem in found):
-        message = f"DeepSpeed {version('deepspeed')}: the async_io op is not built yet; its first use builds it ({BUILD_TIME})"
-        mend = f"{sys.executable} -c 'from deepspeed.ops.op_builder import AsyncIOBuilder as B; B().load()'"
-        found.append(Problem("op", "note", message, mend))
+    if op.library is None:
+        found += _unbuildable(lacking, instead, environ, root)
     return found
 
 

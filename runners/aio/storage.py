@@ -23,8 +23,8 @@ _FABRICS = ("nvme-tcp", "nvme-rdma", "nvme-fc")
 
 
 def least_space(sizes: tuple[int, ...], ranks: int) -> int:
-    """Free bytes that a run needs at the least: a work file of the largest tensor a rank, and the headroom."""
-    return max(sizes) * ranks + HEADROOM
+    """Free bytes that a run needs at the least: a work file of each tensor size a rank, and the headroom."""
+    return sum(sizes) * ranks + HEADROOM
 
 
 def essential(device: Device, sizes: tuple[int, ...], ranks: int) -> list[Problem]:

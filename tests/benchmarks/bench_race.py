@@ -111,7 +111,9 @@ def row(label: str, gains: Sequence[float], source: Source, runs: int, rules: Ra
     triple = [simple(gains, source, seed, 3) for seed in range(runs)]
     covered = f"{share([run.covered for run in adopted]):7.1%}" if adopted else "      -"
     over = [statistics.median([o for hit, o in way if hit] or [math.nan]) - 1 for way in (single, triple)]
-    own = statistics.median([r.result.gain.ratio / math.exp(r.truth[r.result.leader]) for r in adopted if r.result.gain] or [math.nan])
+    own = statistics.median(
+        [r.result.gain.ratio / math.exp(r.truth[r.result.leader]) for r in adopted if r.result.gain] or [math.nan]
+    )
     return (
         f"{label:34} {share([run.result.adopt for run in races]):7.1%} {share([run.covered for run in races]):7.1%} {covered}"
         f" {statistics.fmean(run.result.rounds for run in races):6.1f} {statistics.fmean(run.measurements for run in races):6.1f}"
@@ -139,21 +141,31 @@ def main() -> None:
         for count in (1, 2, 4, 8):
             for drift in DRIFTS:
                 source = simulated(sigma, drift)
-                sys.stdout.write(row(f"noise {sigma:.0%}, k={count}, drift {drift}", [0.0] * count, source, runs, rules) + "\n")
+                sys.stdout.write(
+                    row(f"noise {sigma:.0%}, k={count}, drift {drift}", [0.0] * count, source, runs, rules) + "\n"
+                )
     for direction in ("read", "write"):
         for count in (1, 4, 8):
             sys.stdout.write(row(f"recorded {direction}, k={count}", [0.0] * count, recorded(direction), runs, rules) + "\n")
     sys.stdout.write(f"\nTrue gains\n{HEAD}\n")
     for gain, sigma in ((0.05, 0.03), (0.05, 0.05), (0.1, 0.05), (0.2, 0.05), (0.2, 0.1), (0.5, 0.15), (1.0, 0.1)):
         for count in (1, 4, 8):
-            for kind, gains in (("alone", [gain] + [0.0] * (count - 1)), ("spread", spread(gain, count)), ("equal", [gain] * count)):
+            for kind, gains in (
+                ("alone", [gain] + [0.0] * (count - 1)),
+                ("spread", spread(gain, count)),
+                ("equal", [gain] * count),
+            ):
                 if count == 1 and kind != "alone":
                     continue
                 source = simulated(sigma, "walk")
-                sys.stdout.write(row(f"gain {gain:.0%}, noise {sigma:.0%}, k={count} {kind}", gains, source, runs, rules) + "\n")
+                sys.stdout.write(
+                    row(f"gain {gain:.0%}, noise {sigma:.0%}, k={count} {kind}", gains, source, runs, rules) + "\n"
+                )
     for direction in ("read", "write"):
         for gain in (0.1, 0.2):
-            sys.stdout.write(row(f"recorded {direction}, gain {gain:.0%}, k=4", spread(gain, 4), recorded(direction), runs, rules) + "\n")
+            sys.stdout.write(
+                row(f"recorded {direction}, gain {gain:.0%}, k=4", spread(gain, 4), recorded(direction), runs, rules) + "\n"
+            )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -336,30 +337,25 @@ def test_a_relative_name_beginning_with_a_dash(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.root
-def test_an_unwritable_folder_is_refused(tmp_path: Path, as_nobody: Callable) -> None:
-    locked, reachable = tmp_path / "locked", tmp_path / "open"
-    for folder, mode in ((locked, 0o755), (reachable, 0o777)):
-        folder.mkdir()
-        folder.chmod(mode)
-    # The folders are entered beforehand: the temporary folder above them is closed to other users.
-    handles = [os.open(folder, os.O_RDONLY) for folder in (locked, reachable)]
+def test_an_unwritable_folder_is_refused(monkeypatch: pytest.MonkeyPatch, as_nobody: Callable) -> None:
+    def check(name: str) -> str:
+        try:
+            check_folder(name)
+        except UsageError as error:
+            return str(error).removeprefix(f"--device {name}: ")
+        return "taken"
 
-    def check() -> str:
-        answers = []
-        for handle in handles:
-            os.fchdir(handle)
-            try:
-                check_folder(".")
-                answers.append("taken")
-            except UsageError as error:
-                answers.append(str(error))
-        return "|".join(answers)
-
-    try:
-        assert as_nobody(check) == "--device .: is not writable for this user; give a folder that is|taken"
-    finally:
-        for handle in handles:
-            os.close(handle)
+    with tempfile.TemporaryDirectory() as text:
+        base = Path(text)
+        base.chmod(0o755)
+        for name, mode in (("shut", 0o755), ("open", 0o777), ("above", 0o700), ("above/below", 0o777)):
+            (base / name).mkdir()
+            (base / name).chmod(mode)
+        assert as_nobody(lambda: check(f"{base}/shut")) == "is not writable for this user; give a folder that is"
+        assert as_nobody(lambda: check(f"{base}/open")) == "taken"
+        assert "(Permission denied)" in as_nobody(lambda: check(f"{base}/above/below"))
+        monkeypatch.chdir(base / "above/below")
+        assert as_nobody(lambda: check(".")).startswith("can't be reached by its full path (Permission denied)")
 
 
 # --- the real thing

@@ -76,7 +76,7 @@ def test_what_a_dead_holder_wrote_is_harmless(tmp_path: Path, text: str) -> None
         lock_device("77:7", "newer", folder=tmp_path)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
         st.binary(max_size=200),
@@ -132,17 +132,17 @@ def test_disks_below_two_volumes_are_shared(tmp_path: Path) -> None:
     block("dm-1", "253:1", "sdb")
     block("dm-2", "253:2", "sdc")
     with lock_device("253:0", "first", folder=tmp_path, sysfs=tmp_path / "sys"):
-        with pytest.raises(EnvironmentProblem, match="253:1 is being tuned already .*first"):
+        with pytest.raises(EnvironmentProblem, match=r"253:1 is being tuned already .*first"):
             lock_device("253:1", "second", folder=tmp_path, sysfs=tmp_path / "sys")
         lock_device("253:2", "third", folder=tmp_path, sysfs=tmp_path / "sys").release()
     lock_device("253:1", "second", folder=tmp_path, sysfs=tmp_path / "sys").release()
 
 
 def test_a_lock_that_was_refused_leaves_none_behind(tmp_path: Path) -> None:
-    handles = len(os.listdir("/proc/self/fd"))
+    handles = len(list(Path("/proc/self/fd").iterdir()))
     with lock_device("77:7", "x", folder=tmp_path), pytest.raises(EnvironmentProblem):
         lock_device("77:7", "x", folder=tmp_path)
-    assert len(os.listdir("/proc/self/fd")) == handles
+    assert len(list(Path("/proc/self/fd").iterdir())) == handles
 
 
 @pytest.mark.root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -157,8 +158,10 @@ def test_another_users_leftover_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_folder_that_cannot_be_written_is_an_environment_problem(tmp_path: Path, as_nobody: Callable) -> None:
-    os.chdir(tmp_path)
+def test_a_folder_that_cannot_be_written_is_an_environment_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_nobody: Callable
+) -> None:
+    monkeypatch.chdir(tmp_path)
 
     def create() -> str:
         try:
@@ -214,15 +217,18 @@ def test_starters_that_race_never_lose_their_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def write_all(file: io.FileIO) -> None:
+    for _ in range(1 << 14):
+        file.write(bytes(4096))
+
+
 @pytest.mark.system
 @pytest.mark.root
 def test_a_full_disk_is_cleared(make_mount: Callable) -> None:
     disk = make_mount("full", size_mb=24).path
     scratch = Scratch.create(disk)
-    with (scratch.path / "work").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            if file.write(bytes(1 << 16)) == 0:
-                break
+    with pytest.raises(OSError, match="No space left"), (scratch.path / "rest").open("wb", buffering=0) as file:
+        write_all(file)
     scratch.close()
     assert [path.name for path in disk.iterdir()] == ["lost+found"]
     assert os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize > 10 << 20

@@ -58,6 +58,7 @@ class Synthetic:
     seconds: float = 1.0
     written: int = 1 << 20
     objective: Objective = field(default=Objective("effective_gbs", "GB/s"))
+    message: Callable[[str], None] = lambda _text: None
     measured: list[dict[str, object]] = field(default_factory=list)
     closed: int = 0
     _rng: random.Random = field(init=False)
