@@ -24,6 +24,7 @@ _LIKELY = 1.0
 # A contender is let go when its chance to be proven in the rounds left, at the best gain plausible now, is below this.
 _HOPELESS = 0.1
 _FAILURES = 2
+_WORTH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,13 @@ class _Lead:
 
     def above(self, errors: float) -> float:
         return self.centre + errors * self.error
+
+    def missed(self) -> float:
+        """What is lost on average by taking the other one: the mean of the positive part of the true lead."""
+        if self.error == 0 or math.isinf(self.error):
+            return max(self.centre, self.error)
+        at = self.centre / self.error
+        return self.centre * _NORMAL.cdf(at) + self.error * _NORMAL.pdf(at)
 
 
 class Race:
@@ -229,8 +237,15 @@ class Race:
         pick = self._recommended()
         if pick is None:
             return False
-        others = [key for key in self._in if key != pick and self._lead(key, pick) is not None]
-        return all(self._no_better(key, pick) for key in others)
+        leader = self._ranked()[0]
+        for key in self._in:
+            lead = self._lead(key, pick)
+            if key == pick or lead is None:
+                continue
+            cheaper = self._cost[key] < self._cost[pick]
+            if (cheaper and self._near(key, leader)) or lead.missed() > self._margin * _WORTH:
+                return False
+        return True
 
     # -- words ---------------------------------------------------------------------------------------------------------
 

@@ -23,17 +23,20 @@ class Strategy(Protocol):
 # Settings measured before the model is asked, the baseline among them.
 _START = 6
 
-# Candidates that the model ranks in one step.
+# Every so many proposals go to the best-ranked step away from one of the best settings: a smooth model doubts cliffs.
+_CYCLE, _INCUMBENTS = 2, 2
+
+# Candidates that the model ranks in one step, and how many are drawn from a space that is too large to list.
 _CANDIDATES = 4096
 _DRAWN = 1024
 
 
 def default_strategy(objective: Objective, priors: Sequence[Config] = (), start: Sequence[Config] = ()) -> Strategy:
     """The search that `tune` uses: ``start`` first, then ``priors``, spread points up to six in all, then the model."""
-    return TreeSearch(objective, (*start, *priors))
+    return ModelSearch(objective, (*start, *priors))
 
 
-class TreeSearch:
+class ModelSearch:
     def __init__(self, objective: Objective, first: Sequence[Config]) -> None:
         self._objective, self._first = objective, tuple(first)
         self._prepared: tuple[Space, Encoding] | None = None
@@ -45,21 +48,21 @@ class TreeSearch:
         if first is not None:
             return first
         encoding = self._encoding(space)
-        candidates = list(_candidates(space, known, closed, rng))
+        candidates = list(open_candidates(space, known, closed, rng))
         if not candidates:
             return None
         if len(candidates) == 1:
             return candidates[0]
         working = [setting for setting in known if setting.works]
-        if len(known) < _START or not working:
+        if len(known) < _START or len(working) < 2:
             return _spread(encoding, known, candidates, rng)
         model = Model(encoding, known, rng.getrandbits(31))
-        ranked = sorted(working, key=lambda s: s.score, reverse=True)
-        if sum(trial.phase == "search" for trial in history) % 2:
-            near = list(_neighbours(space, ranked[:2], closed))
-            candidates = near or candidates
-        rows = encoding.rows(candidates)
-        gains = model.belief(rows).improvement(ranked[0].score)
+        means = model.belief([setting.config for setting in working]).mean
+        order = means.argsort()[::-1]
+        if sum(trial.phase == "search" for trial in history) % _CYCLE == 0:
+            best = [working[int(index)] for index in order[:_INCUMBENTS]]
+            candidates = list(_neighbours(space, best, closed)) or candidates
+        gains = model.belief(candidates).improvement(float(means[order[0]]))
         return candidates[int(gains.argmax())]
 
     def _encoding(self, space: Space) -> Encoding:
@@ -77,7 +80,7 @@ def open_settings(space: Space, configs: Iterable[Config], closed: set[Key]) -> 
                 yield folded
 
 
-def _candidates(space: Space, known: Sequence[Setting], closed: set[Key], rng: random.Random) -> Iterable[Config]:
+def open_candidates(space: Space, known: Sequence[Setting], closed: set[Key], rng: random.Random) -> Iterable[Config]:
     """Open settings to rank: all of a small space, else a random part and the steps away from what is best so far."""
     pool = space.pool(rng, _DRAWN)
     if len(pool) > _CANDIDATES:

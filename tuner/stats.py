@@ -81,10 +81,10 @@ def top_rank_sum(n: int) -> int:
 
 
 def rank_sum(differences: Sequence[float], centre: float) -> int:
-    """Sum of the capped ranks of the differences above ``centre``; those on it count as below."""
-    shifted = sorted((abs(d - centre), d > centre) for d in differences)
+    """Sum of the capped ranks of the differences above ``centre``; those on it count as below, ties as the lower rank."""
+    shifted = sorted((abs(d - centre), d <= centre) for d in differences)
     cap = rank_cap(len(shifted))
-    return sum(min(rank, cap) for rank, (_, above) in enumerate(shifted, 1) if above)
+    return sum(min(rank, cap) for rank, (_, below) in enumerate(shifted, 1) if not below)
 
 
 def rank_tail(n: int, statistic: int) -> float:
@@ -125,12 +125,13 @@ def shift_interval(differences: Sequence[float], threshold: int | None) -> Inter
 
 
 def _lower_bound(differences: Sequence[float], threshold: int) -> float:
-    """The centre below which the test refuses all. The statistic falls as the centre rises, and only at pair means."""
+    """The largest centre below which the test refuses all: the statistic falls as the centre rises, and only at pair means."""
     means = walsh(differences)
     low, high = 0, len(means) - 1
     while low < high:
         half = (low + high) // 2
-        if rank_sum(differences, means[half]) < threshold:
+        # Between two pair means: on one of them rounding would decide which of the pair ranks higher.
+        if rank_sum(differences, (means[half] + means[half + 1]) / 2) < threshold:
             high = half
         else:
             low = half + 1
@@ -147,9 +148,9 @@ def repeated_thresholds(level: float, rounds: int) -> tuple[int | None, ...]:
     """Capped signed-rank thresholds for a look after each of ``rounds`` differences, index 0 .. rounds; None: too early.
 
     The chance that symmetric differences reach *any* of them is at most ``level``. By round n the share sqrt(n / rounds) of
-    it may be spent: clear answers come early, and a race that runs to its end has lost little. How the statistic at one look hangs on
-    those before follows from signs and the order of ranks alone, whatever the noise; that joint law is drawn, with a fixed
-    seed. Each single look also keeps the exact level of what is spent up to it.
+    it may be spent: clear answers come early, and a race that runs to its end has lost little. How the statistic at one look
+    hangs on those before follows from signs and the order of ranks alone, whatever the noise; that joint law is drawn, with a
+    fixed seed. Each single look also keeps the exact level of what is spent up to it.
     """
     import numpy as np
 
@@ -173,13 +174,13 @@ def repeated_thresholds(level: float, rounds: int) -> tuple[int | None, ...]:
             statistic = np.sum(np.minimum(ranks[:n], rank_cap(n)) * positive[:n], axis=0, dtype=np.int64)
             top = top_rank_sum(n)
             counts = np.bincount(statistic[open_paths], minlength=top + 1)
-            reached = np.cumsum(counts[::-1])[::-1]
+            reached = np.cumsum(counts[::-1])[::-1].tolist()
             while threshold <= top and spent + reached[threshold] > may_spend * paths:
                 threshold += 1
             if threshold > top:
                 threshold = None
             else:
-                spent += int(reached[threshold])
+                spent += reached[threshold]
                 open_paths &= statistic < threshold
         thresholds.append(threshold)
     return tuple(thresholds)

@@ -1,4 +1,4 @@
-"""What unmeasured settings are likely to score: settings as numbers, extra trees on the log score, and feasibility."""
+"""What unmeasured settings are likely to score: settings as numbers, a Gaussian process on the log score, and feasibility."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.float32]
+    from tuner.gaussian import GaussianProcess
+
+    Rows = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-_TREES = 60
 _FEASIBILITY_TREES = 24
 
-# More settings than this hardly change a proposal and cost time in every one: the best and the latest are kept.
-_MOST_SETTINGS = 200
+# More settings than _MOST_SETTINGS hardly change a proposal and cost time in every one: the best and the latest are kept, in
+# that order as soon as there are more than a few.
+_MOST_SETTINGS, _FEW = 160, 60
 
-# A score this many robust deviations under the median is pulled up to there: an outlier must not use up a tree's splits.
+# A score this many robust deviations under the median is pulled up to there: one outlier must not bend the whole model.
 _FLOOR = 4.0
 
 
@@ -34,6 +36,11 @@ class Encoding:
         self._knobs = [knob for knob in space.knobs if len(knob.domain.values) > 1]
         # A space holds few values and many settings.
         self._known: list[dict[Value, list[float]]] = [{} for _ in self._knobs]
+        self.columns: list[slice] = []
+        for knob in self._knobs:
+            first = self.columns[-1].stop if self.columns else 0
+            self.columns.append(slice(first, first + len(_numbers(knob, knob.domain.values[0]))))
+        self.columns = self.columns or [slice(0, 1)]
 
     def rows(self, configs: Sequence[Config]) -> Rows:
         """An array of ``len(configs)`` rows; a value outside its knob's domain is placed where it would be."""
@@ -49,13 +56,14 @@ class Encoding:
                     numbers = known[value] = _numbers(knob, value)
                 row += numbers
             flat.append(row or [0.0])
-        return np.array(flat, dtype=np.float32)
+        return np.array(flat, dtype=np.float64)
 
 
 def _numbers(knob: Knob, value: Value) -> list[float]:
     values = knob.domain.values
     if knob.domain.kind == "choice":
-        return [float(value == other) for other in values]
+        # Two different values are at distance one, like the ends of an ordinal knob.
+        return [math.sqrt(0.5) * (value == other) for other in values]
     if knob.domain.kind == "flag":
         return [float(value is True)]
     low, high, here = float(values[0]), float(values[-1]), float(value)
@@ -85,38 +93,60 @@ class Belief:
 
 
 class Model:
-    """Extra trees fitted to what is known; ask it with ``belief``."""
+    """What ``settings`` teach; ask it with ``belief``. ``noise`` is the log sd of one measurement as the fit sees it."""
 
     def __init__(self, encoding: Encoding, settings: Sequence[Setting], seed: int) -> None:
-        import numpy as np
-
         kept = _most_telling(settings)
         scored = [setting for setting in kept if setting.works]
         failed = [setting for setting in kept if not setting.works]
         self._encoding = encoding
-        self._scores: list[Any] = []
-        self._feasibility: list[Any] = []
-        if scored:
-            weights = np.array([min(len(setting.scores), 8) for setting in scored], dtype=np.float64)
-            y = floored(np.array([setting.score for setting in scored], dtype=np.float64))
-            self._scores = _forest(encoding.rows([s.config for s in scored]), y, weights, _TREES, seed)
+        self._process: GaussianProcess | None = None
+        self._forest: list[Any] = []
+        if len(scored) > 1:
+            self._process = _process(encoding, scored)
         if failed:
-            y = np.array([1.0] * len(scored) + [0.0] * len(failed))
-            rows = encoding.rows([s.config for s in (*scored, *failed)])
-            self._feasibility = _forest(rows, y, np.ones(len(y)), _FEASIBILITY_TREES, seed + 1)
+            self._forest = _forest(encoding, scored, failed, seed)
 
-    def belief(self, rows: Rows) -> Belief:
+    @property
+    def noise(self) -> float:
+        return self._process.noise if self._process else math.inf
+
+    def belief(self, configs: Sequence[Config]) -> Belief:
         import numpy as np
 
-        ones = np.ones(len(rows))
-        mean, deviation, feasible = 0 * ones, ones, ones
-        if self._scores:
-            votes = _votes(self._scores, rows)
-            mean, deviation = votes.mean(axis=0), votes.std(axis=0)
-        if self._feasibility:
-            # One failure alone is weak evidence for what no tree can see from few points: never quite impossible.
-            feasible = np.clip(_votes(self._feasibility, rows).mean(axis=0), 0.02, 1.0)
+        rows = self._encoding.rows(configs)
+        mean, deviation, feasible = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
+        if self._process:
+            mean, deviation = self._process.predict(rows)
+        if self._forest:
+            votes = np.array([tree.predict(rows.astype(np.float32)).reshape(-1) for tree in self._forest])
+            # What few points show is never quite impossible.
+            feasible = np.clip(votes.mean(axis=0), 0.02, 1.0)
         return Belief(mean, deviation, feasible)
+
+
+def _process(encoding: Encoding, scored: Sequence[Setting]) -> GaussianProcess:
+    import numpy as np
+
+    from tuner.gaussian import GaussianProcess
+
+    scores = np.array([setting.score for setting in scored])
+    counts = np.array([float(len(setting.scores)) for setting in scored])
+    return GaussianProcess(encoding.rows([s.config for s in scored]), encoding.columns, floored(scores), counts)
+
+
+def _forest(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Setting], seed: int) -> list[Any]:
+    # Trees, not a process: what can't run ends at edges, often those of a choice. Single trees instead of ExtraTreesRegressor:
+    # its joblib and validation layers take longer than the trees.
+    import numpy as np
+    import sklearn
+    from sklearn.tree import ExtraTreeRegressor
+
+    rows = encoding.rows([s.config for s in (*scored, *failed)]).astype(np.float32)
+    works = np.array([1.0] * len(scored) + [0.0] * len(failed))
+    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
+        grown = (ExtraTreeRegressor(random_state=(seed + 7919 * n) % 2**32) for n in range(_FEASIBILITY_TREES))
+        return [tree.fit(rows, works, check_input=False).tree_ for tree in grown]
 
 
 def floored(scores: Vector) -> Vector:
@@ -129,29 +159,11 @@ def floored(scores: Vector) -> Vector:
 
 
 def _most_telling(settings: Sequence[Setting]) -> Sequence[Setting]:
-    if len(settings) <= _MOST_SETTINGS:
+    """At most _MOST_SETTINGS, the best and the latest first."""
+    worked = sorted((s for s in settings if s.works), key=lambda s: s.score, reverse=True)
+    if len(settings) <= _FEW:
         return settings
-    latest = list(settings[-_MOST_SETTINGS // 2 :])
-    rest = sorted(settings[: -_MOST_SETTINGS // 2], key=lambda s: s.score if s.works else -math.inf, reverse=True)
-    failed = [s for s in rest if not s.works][: _MOST_SETTINGS // 8]
-    worked = [s for s in rest if s.works][: _MOST_SETTINGS // 2 - len(failed)]
-    return [*worked, *failed, *latest]
-
-
-def _forest(rows: Rows, y: Vector, weights: Vector, trees: int, seed: int) -> list[Any]:
-    # Single trees instead of ExtraTreesRegressor: its joblib and validation layers take more time than the trees.
-    import sklearn
-    from sklearn.tree import ExtraTreeRegressor
-
-    forest: list[Any] = []
-    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
-        for number in range(trees):
-            tree = ExtraTreeRegressor(random_state=(seed + 7919 * number) % 2**32, max_features=1.0)
-            forest.append(tree.fit(rows, y, sample_weight=weights, check_input=False).tree_)
-    return forest
-
-
-def _votes(forest: Sequence[Any], rows: Rows) -> Vector:
-    import numpy as np
-
-    return np.array([tree.predict(rows).reshape(-1) for tree in forest])
+    best = worked[: _MOST_SETTINGS // 4]
+    known = {setting.key for setting in best}
+    latest = [setting for setting in reversed(settings) if setting.key not in known]
+    return [*best, *latest][:_MOST_SETTINGS]

@@ -154,7 +154,7 @@ def parse(text: str) -> Figures | Failure:
     failed = next((job["error"] for job in jobs if job.get("error")), None)
     if failed is not None:
         known = isinstance(failed, int) and not isinstance(failed, bool) and failed in errno.errorcode
-        return Failure("crash", f"fio's I/O failed: {os.strerror(failed) if known else failed!r}", text[-4000:])
+        return Failure("crash", f"fio's I/O failed: {os.strerror(failed) if known else failed}", text[-4000:])
     (read_gbs, bytes_read), (write_gbs, bytes_written) = (_bandwidth(jobs, way) for way in ("read", "write"))
     version = document.get("fio version")
     return Figures(version[:40] if isinstance(version, str) else "", read_gbs, write_gbs, bytes_read, bytes_written)

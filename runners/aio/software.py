@@ -7,19 +7,22 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners.device import inspect
 from runners.packages import install
 from runners.runner import Problem, Severity
 
 _RUNTIMES = ("libaio.so.1", "libaio.so.1t64", "libaio.so")
 _INCLUDES = ("usr/include", "usr/local/include")
-# A build on a busy machine takes minutes; a lock file older than this is a killed build's.
+# A build takes minutes, on a busy machine too; on a shared home a lock file older than this is a killed build's.
 _STALE = 900.0
 
 
@@ -63,7 +66,7 @@ def _accelerator(torch: Path | None) -> str:
         text = (torch / "version.py").read_text() if torch else ""
     except OSError:
         text = ""
-    found: dict[str, str] = dict(re.findall(r"^(cuda|hip)\b[^=\n]*= ['\"]([\w.]+)['\"]", text, re.MULTILINE))
+    found: dict[str, str] = dict(re.findall(r"^(cuda|hip)\b[^=\n]*= ['\"]([^'\"]+)['\"]", text, re.MULTILINE))
     if "hip" in found:
         return "rocm" + found["hip"].replace(".", "")
     return "cu" + found["cuda"].replace(".", "") if "cuda" in found else "cpu"
@@ -86,6 +89,27 @@ def find_op(environ: Mapping[str, str] = os.environ) -> Op:
     # What another environment left there is built anew on first use.
     fresh = library.exists() and (deepspeed is None or str(deepspeed) in recipe)
     return Op(folder, library if fresh else None, locks)
+
+
+def holder(lock: Path) -> int | None:
+    """The process of this machine that has ``lock`` open, as torch does while it builds; None when there is none."""
+    wanted = str(lock.resolve())
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError):  # it ended, or is another user's
+            if any(str(entry.readlink()) == wanted for entry in (process / "fd").iterdir()):
+                return int(process.name)
+    return None
+
+
+def _stale(lock: Path) -> bool:
+    """Whether a lock that nobody here holds is a killed build's; on a shared home the builder may be another machine."""
+    try:
+        age = time.time() - lock.stat().st_mtime
+        return inspect(lock.parent).kind != "network" or age > _STALE
+    except OSError:
+        return False  # released a moment ago
 
 
 def libaio_runtime() -> bool:
@@ -131,20 +155,21 @@ def problems(engine: str, environ: Mapping[str, str] = os.environ, root: Path = 
     found: list[Problem] = []
     op = find_op(environ)
     for lock in op.locks:
-        age = time.time() - lock.stat().st_mtime if lock.exists() else 0.0
-        if age > _STALE:
-            message = f"{lock} was left by a build that was killed, and loading the op waits for it without end"
-            found.append(Problem("op-lock", lacking, message, f"rm {lock}"))
-        else:
-            message = (
-                f"another process builds the op just now ({lock} exists since {age:.0f} s), and loading it waits for that"
-            )
-            found.append(Problem("op-lock", "note", message, "wait, or if nothing is being built: rm " + str(lock)))
-    if not libaio_runtime():
+        builder = holder(lock)
+        if builder is not None:
+            message = f"process {builder} builds the op just now, and loading it waits for that"
+            found.append(Problem("op-lock", "note", message, "wait for it to end"))
+        elif _stale(lock):
+            message = f"{lock} was left by a build that was killed, and loading the op waits for it without end{instead}"
+            found.append(Problem("op-lock", lacking, message, f"rm {shlex.quote(str(lock))}"))
+    has_library = libaio_runtime()
+    if not has_library:
         message = f"the library libaio is missing, which DeepSpeed's op needs{instead}"
         found.append(Problem("libaio", lacking, message, install("libaio", root, environ)))
     if op.library is None:
-        found += _unbuildable(lacking, instead, environ, root)
+        lacks = _unbuildable(lacking, instead, environ, root)
+        # One package brings both the library and its header.
+        found += [problem for problem in lacks if has_library or problem.id != "libaio"]
     return found
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
-from types import FrameType
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import BadValue
-from tuner.cli import exporting, following, looking, tuning
+from tuner.cli import exporting, following, looking, signals, tuning
 from tuner.errors import Interrupted, NotUsable, TunerError, WrongUsage
 
 _HELP = """Finds the settings that make this machine fast, proves it, and writes them down ready to use.
@@ -44,8 +45,7 @@ def build() -> typer.Typer:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; nothing that a user can cause ends in a traceback."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    signals.install()
     as_json = "--json" in arguments
     try:
         command = typer.main.get_command(build())
@@ -61,14 +61,8 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as error:
         return int(error.exit_code)
     except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        return _tell(_usage(error), as_json)
+        return _tell(_usage(error) if hasattr(error, "format_message") else _bug(error), as_json)
     return int(result or 0)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _as_tuner_error(error: Exception) -> TunerError:
@@ -84,6 +78,17 @@ def _usage(error: Any) -> WrongUsage:
     context = getattr(error, "ctx", None)
     where = f"`{context.command_path} --help` shows how" if context is not None else "`tune --help` shows how"
     return WrongUsage(str(error.format_message()).rstrip("."), where)
+
+
+def _bug(error: Exception) -> TunerError:
+    """A mistake of ours: the user gets a sentence and where to find the rest of it."""
+    where = Path(tempfile.gettempdir()) / f"clustertune-{os.getpid()}.log"
+    try:
+        where.write_text("".join(traceback.format_exception(error)))
+    except OSError:
+        traceback.print_exception(error)
+    kept = f"what happened is in {where}; please report it"
+    return TunerError(f"a mistake in clustertune itself ({type(error).__name__}: {error})", kept)
 
 
 def _tell(error: TunerError, as_json: bool) -> int:
