@@ -64,7 +64,7 @@ $(VENV)/.op: $(VENV)/.all | system-packages
 	@touch $@
 
 # A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices and mounts for the tests.
-PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps faketime
+PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps
 system-packages:
 	@missing=; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \

@@ -59,7 +59,7 @@ def run(
             env=None if env is None else dict(env),
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=die_with(os.getpid()),  # noqa: PLW1509  two system calls; nothing that could need a lock
+            preexec_fn=die_with(os.getpid()),  # two system calls, nothing that could need a lock
         )
     except OSError as error:
         return Failure("environment", f"{argv[0]} can't be started: {error.strerror or error}")

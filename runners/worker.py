@@ -174,7 +174,8 @@ def gather(workers: Sequence[Worker], limit: float) -> list[Reply | Failure]:
                     index, is_log = key.data
                     worker = workers[index]
                     if is_log:
-                        if worker._drain_log():
+                        # Its answer may have ended in this very turn, and its streams with it.
+                        if not worker.alive or worker._drain_log():
                             selector.unregister(key.fileobj)
                         continue
                     if index not in waiting or (line := worker._take()) is None:

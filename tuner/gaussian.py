@@ -21,7 +21,7 @@ _JITTER = 1e-6
 
 # What is believed before any measurement, as logs: a knob's length in units of its whole range, and the noise variance as a
 # share of the variance of the scores. Few points must not make a knob look irrelevant or all scatter look like structure.
-_LENGTH, _LENGTH_SPREAD, _LENGTHS = math.log(0.7), 0.8, (math.log(0.08), math.log(20.0))
+_LENGTH, _LENGTH_SPREAD, _LENGTHS = math.log(1.5), 1.0, (math.log(0.08), math.log(20.0))
 _NOISE, _NOISE_SPREAD, _NOISES = math.log(0.05), 1.2, (math.log(1e-3), 0.0)
 
 # Lengths are fitted to at most so many settings: evidence costs the cube of them, and lengths hardly change beyond.

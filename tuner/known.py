@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -120,7 +121,7 @@ def _drifts(values: Sequence[float]) -> bool:
     variance = sum((value - mean) ** 2 for value in kept) / (len(kept) - 1)
     if variance == 0:
         return False
-    successive = sum((b - a) ** 2 for a, b in zip(kept, kept[1:], strict=False)) / (2 * (len(kept) - 1))
+    successive = sum((b - a) ** 2 for a, b in itertools.pairwise(kept)) / (2 * (len(kept) - 1))
     return successive / variance < _DRIFT_RATIO
 
 

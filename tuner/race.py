@@ -11,20 +11,23 @@ from statistics import NormalDist, median
 from spaces.space import Key
 from tuner.race_rules import RaceResult, RaceRules, errors_needed, looks, minimum_rounds, plan, rounds_needed
 from tuner.recommendation import Gain
-from tuner.stats import EVERYTHING, Interval, hodges_lehmann, moderated_noise, pooled_noise, shift_interval
+from tuner.stats import EVERYTHING, Interval, centre_error, hodges_lehmann, moderated_noise, pooled_noise, shift_interval
 
 __all__ = ["Race", "RaceResult", "RaceRules", "minimum_rounds", "plan", "rounds_needed"]
 
 _NORMAL = NormalDist()
-# One-sided certainty, in standard errors, at which a contender is let go as worse, and at which two are taken for equal. A
-# setting that is let go wrongly costs a few per cent of speed and can't make the race recommend what was not proven: so
-# these are far below what a proof takes.
+# Certainties, in standard errors, at which a contender is let go: without a gain, and no better than a cheaper one. What is
+# let go wrongly costs a few per cent of speed and can't make the race recommend what was not proven: so these are far below
+# what a proof takes. To be told apart from the leader takes the error rate _APART, shared among the contenders, since the
+# leader of many is the luckiest of many.
 _CLEARLY = 1.8
 _LIKELY = 1.0
+_APART = 0.05
 # A contender is let go when its chance to be proven in the rounds left, at the best gain plausible now, is below this.
 _HOPELESS = 0.1
-_FAILURES = 2
+# Once a setting is proven, rounds go on while the mean speed missed by ending now is over this share of the margin.
 _WORTH = 0.5
+_FAILURES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class _Lead:
 
     centre: float
     error: float
+    usual_error: float
     pairs: int
     proof: Interval
 
@@ -50,9 +54,9 @@ class _Lead:
 class Race:
     """Runs on scores (log performance, higher is better). Its state follows from the recorded rounds alone.
 
-    The order of ``contenders`` does not matter; ``cost`` names each of them. A gain is proven by the exact capped
-    signed-rank test of the differences to the baseline within rounds, at a level that holds over all contenders and all
-    looks: slow drift cancels, outliers have bounded weight, and noise needs no particular law.
+    ``cost`` names each contender. A gain is proven by the exact capped signed-rank test of the differences to the baseline
+    within rounds, at a level that holds over all contenders and all looks: slow drift cancels, outliers have bounded weight,
+    and noise needs no particular law.
     """
 
     def __init__(self, contenders: Sequence[Key], baseline: Key, cost: Mapping[Key, float], rules: RaceRules) -> None:
@@ -60,6 +64,7 @@ class Race:
         self._baseline = baseline
         self._cost = {key: cost[key] for key in self._contenders}
         self._rules = rules
+        self._apart = -_NORMAL.inv_cdf(_APART / max(1, len(self._contenders)))
         self._margin, self._min_gain = math.log1p(rules.margin), math.log1p(rules.min_gain)
         self._looks = looks(len(self._contenders), rules)
         self._rounds: list[dict[Key, float]] = []
@@ -99,8 +104,9 @@ class Race:
                 self._failures[key] = self._failures.get(key, 0) + 1
         self._leads.clear()
         self._drop_failed()
-        reference = self._in[0] if self._mute() and self._in else self._baseline
-        self._pooled = pooled_noise(self._pairs(key, reference) for key in self._in if key != reference)
+        # Around the ring every setting counts twice, so that the baseline's own luck is not taken for everyone's noise.
+        ring = [self._baseline, *self._contenders]
+        self._pooled = pooled_noise(self._pairs(a, b) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
         if self.rounds >= self._rules.min_rounds and not self._decided:
             self._let_go()
         self._decided = self._decided or self.rounds >= self._rules.max_rounds or not self._in or self._settled()
@@ -140,9 +146,9 @@ class Race:
             if not pairs:
                 return None
             noise = moderated_noise(pairs, self._pooled)
-            error = math.inf if math.isnan(noise) else noise / math.sqrt(len(pairs))
+            error, usual = centre_error(noise, len(pairs)), centre_error(self._pooled, len(pairs))
             proof = shift_interval(pairs, self._looks[len(pairs)]) if len(pairs) < len(self._looks) else EVERYTHING
-            self._leads[a, b] = _Lead(hodges_lehmann(pairs), error, len(pairs), proof)
+            self._leads[a, b] = _Lead(hodges_lehmann(pairs), error, usual, len(pairs), proof)
         return self._leads[a, b]
 
     def _ranked(self) -> list[Key]:
@@ -167,11 +173,11 @@ class Race:
         return key == leader or (lead is not None and lead.centre >= math.log1p(-self._rules.margin))
 
     def _equal(self, key: Key, pick: Key) -> bool:
-        """Not told apart from the pick: neither let go as worse or failing, nor apart now by more than noise or margin."""
+        """Not told apart from the pick: neither let go as worse or failing, nor apart by more than margin or usual noise."""
         lead = self._lead(key, pick)
         if key == pick or lead is None or (key in self._dropped and key not in self._resting):
             return False
-        return lead.pairs >= self._rules.min_rounds and abs(lead.centre) <= max(self._margin, _CLEARLY * lead.error)
+        return lead.pairs >= self._rules.min_rounds and abs(lead.centre) <= max(self._margin, self._apart * lead.usual_error)
 
     def _recommended(self) -> Key | None:
         """The cheapest proven setting among those near the leader, else the best proven one; None when none is proven."""
@@ -211,7 +217,7 @@ class Race:
         cheap = min((key for key in ranked if self._near(key, ranked[0])), key=self._cost.__getitem__)
         for key in ranked[1:]:
             behind = self._lead(key, ranked[0])
-            if behind is not None and behind.centre < -self._margin and behind.above(_CLEARLY) < 0:
+            if behind is not None and -behind.centre > max(self._margin, self._apart * max(behind.error, behind.usual_error)):
                 self._drop(key, "worse than the best")
             elif key != cheap and self._no_better(key, cheap):
                 self._resting[key] = cheap
@@ -233,7 +239,7 @@ class Race:
         return _NORMAL.cdf((ends - errors_needed(last, threshold) * math.sqrt(last)) / math.sqrt(left))
 
     def _settled(self) -> bool:
-        """The recommended setting is proven, and none of the others would be recommended instead."""
+        """The recommended setting is proven, no cheaper one may still be, and no other is likely to be better by much."""
         pick = self._recommended()
         if pick is None:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from runners.runner import Objective
@@ -59,11 +59,16 @@ class ModelSearch:
         model = Model(encoding, known, rng.getrandbits(31))
         means = model.belief([setting.config for setting in working]).mean
         order = means.argsort()[::-1]
+        best = float(means[order[0]])
         if sum(trial.phase == "search" for trial in history) % _CYCLE == 0:
-            best = [working[int(index)] for index in order[:_INCUMBENTS]]
-            candidates = list(_neighbours(space, best, closed)) or candidates
-        gains = model.belief(candidates).improvement(float(means[order[0]]))
-        return candidates[int(gains.argmax())]
+            incumbents = [working[int(index)] for index in order[:_INCUMBENTS]]
+            near = list(_neighbours(space, incumbents, closed))
+            gains = model.belief(near).improvement(best) if near else None
+            if gains is not None and gains.any():
+                return near[int(gains.argmax())]
+        belief = model.belief(candidates)
+        gains = belief.improvement(best)
+        return candidates[int((gains if gains.any() else belief.feasible).argmax())]
 
     def _encoding(self, space: Space) -> Encoding:
         if self._prepared is None or self._prepared[0] is not space:
@@ -71,7 +76,7 @@ class ModelSearch:
         return self._prepared[1]
 
 
-def open_settings(space: Space, configs: Iterable[Config], closed: set[Key]) -> Iterable[Config]:
+def open_settings(space: Space, configs: Iterable[Config], closed: set[Key]) -> Iterator[Config]:
     """Those of ``configs`` that may be measured, canonical; names and values that the space doesn't have are passed over."""
     for config in configs:
         if space.contains(config):

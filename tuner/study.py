@@ -371,14 +371,20 @@ def _open(where: str, path: Path | None) -> RDBStorage:
 @contextlib.contextmanager
 def _translated(where: str) -> Iterator[None]:
     """Database errors as sentences."""
-    from sqlalchemy.exc import DatabaseError, SQLAlchemyError
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except DatabaseError as error:
-        raise _sentence(where, error.orig if error.orig is not None else error) from None
-    except (SQLAlchemyError, sqlite3.Error, ImportError, RuntimeError) as error:
-        raise _sentence(where, error) from None
+    except (StorageInternalError, SQLAlchemyError, sqlite3.Error, ImportError, RuntimeError) as error:
+        raise _sentence(where, _root(error)) from None
+
+
+def _root(error: BaseException) -> BaseException:
+    """What the database itself said, under the layers that passed it on."""
+    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = inner
+    return error
 
 
 def _sentence(where: str, error: BaseException) -> WrongUsage | NotUsable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spaces.space import Config, Knob, Space, Value
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 _FEASIBILITY_TREES = 24
+_UNLIKELY = 0.1
 
 # More settings than _MOST_SETTINGS hardly change a proposal and cost time in every one: the best and the latest are kept, in
 # that order as soon as there are more than a few.
@@ -81,7 +83,10 @@ class Belief:
     feasible: Vector
 
     def improvement(self, best: float) -> Vector:
-        """Expected gain in score over ``best``, weighed with feasibility."""
+        """Expected gain in score over ``best``, weighed with feasibility; none of what most likely can't run.
+
+        Without that last part the search would end up there when all else is known: the unknown keeps its wide deviation.
+        """
         import numpy as np
         from scipy.special import ndtr
 
@@ -89,6 +94,7 @@ class Belief:
         z = (self.mean - best) / deviation
         density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
         gain: Vector = deviation * (z * ndtr(z) + density) * self.feasible
+        gain[self.feasible < _UNLIKELY] = 0.0
         return gain
 
 
@@ -117,11 +123,11 @@ class Model:
         rows = self._encoding.rows(configs)
         mean, deviation, feasible = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
         if self._process:
-            mean, deviation = self._process.predict(rows)
+            with _one_thread():
+                mean, deviation = self._process.predict(rows)
         if self._forest:
             votes = np.array([tree.predict(rows.astype(np.float32)).reshape(-1) for tree in self._forest])
-            # What few points show is never quite impossible.
-            feasible = np.clip(votes.mean(axis=0), 0.02, 1.0)
+            feasible = votes.mean(axis=0)
         return Belief(mean, deviation, feasible)
 
 
@@ -132,7 +138,20 @@ def _process(encoding: Encoding, scored: Sequence[Setting]) -> GaussianProcess:
 
     scores = np.array([setting.score for setting in scored])
     counts = np.array([float(len(setting.scores)) for setting in scored])
-    return GaussianProcess(encoding.rows([s.config for s in scored]), encoding.columns, floored(scores), counts)
+    with _one_thread():
+        return GaussianProcess(encoding.rows([s.config for s in scored]), encoding.columns, warped(scores), counts)
+
+
+@cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _one_thread() -> Any:
+    """Matrices of this size gain nothing from more threads, and lose much where the machine is busy."""
+    return _threads().limit(limits=1, user_api="blas")
 
 
 def _forest(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Setting], seed: int) -> list[Any]:
@@ -147,6 +166,16 @@ def _forest(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Sett
     with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
         grown = (ExtraTreeRegressor(random_state=(seed + 7919 * n) % 2**32) for n in range(_FEASIBILITY_TREES))
         return [tree.fit(rows, works, check_input=False).tree_ for tree in grown]
+
+
+TAU = 0.5
+
+
+def warped(scores: Vector) -> Vector:
+    if TAU == 0: return floored(scores)
+    import numpy as np
+    below = scores.max() - scores
+    return scores.max() - TAU * np.log1p(below / TAU)
 
 
 def floored(scores: Vector) -> Vector:

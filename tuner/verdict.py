@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -126,14 +127,14 @@ def _beliefs(groups: Sequence[Sequence[float]]) -> list[float]:
     """Centres of ``groups``, each drawn to the middle of all by the share of its variance that noise explains."""
     centres = [hodges_lehmann(group) for group in groups]
     noise = pooled_noise(groups)
-    spread = pooled_noise([centres])
-    if math.isnan(noise) or math.isnan(spread) or noise == 0:
+    spread = statistics.pstdev(centres)
+    if math.isnan(noise) or noise == 0:
         return centres
     centre = middle(sorted(centres))
+    # The centres' own spread holds their noise too; what is left is how much settings truly differ.
+    true = max(spread**2 - noise**2 * statistics.fmean(1 / len(group) for group in groups), 0.1 * spread**2)
     beliefs = []
     for group, own in zip(groups, centres, strict=True):
         error = moderated_noise(group, noise) ** 2 / len(group)
-        # The centres' own spread holds their noise too; what is left is how much settings truly differ.
-        true = max(spread**2 - noise**2 / middle(sorted(map(len, groups))), 0.1 * spread**2)
         beliefs.append(centre + (own - centre) * true / (true + error))
     return beliefs

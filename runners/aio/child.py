@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from runners.aio.content import Bytes, Sectors, fill_random
@@ -114,7 +115,7 @@ class Child:
         finally:
             if remove:
                 for item in self._batch.items:
-                    os.unlink(item.path)
+                    Path(item.path).unlink(missing_ok=True)
 
     def _check_buffers(self, batch: Batch) -> Reply:
         wrong = total = 0
@@ -172,7 +173,7 @@ def _failure(kind: FailureKind, reason: str) -> Reply:
 
 def _short(item: Expected, reason: str) -> Reply:
     """A write of the wrong length: the disk ran full behind the op's back, or the op went wrong."""
-    space = os.statvfs(os.path.dirname(item.path))
+    space = os.statvfs(Path(item.path).parent)
     if space.f_bavail * space.f_frsize < item.size:
         return _failure("environment", f"the disk is full: the write said success and {reason}")
     return _failure("wrong", f"the write said success and {reason}")
@@ -185,11 +186,6 @@ def _verdict(what: str, wrong: int, total: int, batch: Batch, fetched: int) -> R
             "wrong", f"the {what} said success and {wrong} of {total} checked sectors ({wrong * sector} bytes) are wrong"
         )
     return {"fetched": fetched}
-
-
-def item(expected: Expected) -> dict[str, Any]:
-    """``expected`` as it travels in a request."""
-    return asdict(expected)
 
 
 if __name__ == "__main__":

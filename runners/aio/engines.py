@@ -15,51 +15,75 @@ from runners.process import Completed, run
 from runners.runner import EnvironmentProblem
 from spaces.units import format_duration, format_size
 
-# Processor time of compiling the op, measured: 15 files without optimisation, a third of it on the machine's linker.
+# Processor time of compiling the op's 15 files, measured.
 _BUILD_CPU = 340.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpState:
-    """DeepSpeed's async_io op: ``loads`` without compiling; else ``builds``, in about ``seconds``. ``reason`` says why."""
+    """DeepSpeed's async_io op: ``loads`` without compiling; else ``builds``, in about ``seconds``. ``reason`` says why.
+
+    ``path`` is the PATH with which torch finds it as it is said here.
+    """
 
     loads: bool
     builds: bool
     seconds: float
     reason: str
+    path: str
     mend: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The engine that measures; ``build`` is the seconds that its first use takes to compile it, or 0."""
+    """The engine that measures; ``build`` is the seconds that its first use takes to compile it, or 0.
+
+    ``path`` is the PATH that its processes need, "" for this process's own.
+    """
 
     name: str
     reason: str
     build: float = 0.0
+    path: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": self.path} if self.path else dict(os.environ)
 
 
 def environment() -> dict[str, str]:
-    """The environment of worker processes: ninja and its like are found also where the venv was not activated."""
-    own = str(Path(sys.executable).parent)
-    path = os.environ.get("PATH", os.defpath)
-    return {**os.environ, "PATH": path if own in path.split(os.pathsep) else f"{own}{os.pathsep}{path}"}
+    """This process's, with a ninja to be found also where the venv was not activated."""
+    path = os.environ.get("PATH") or os.defpath
+    return {**os.environ, "PATH": f"{path}{os.pathsep}{Path(sys.executable).parent}"}
 
 
 def deepspeed_loads(limit: float = 10.0, environ: Mapping[str, str] | None = None) -> OpState:
     """Whether the op can be used, found out without importing torch or deepspeed; takes milliseconds, at most ``limit`` s."""
-    environ = environment() if environ is None else environ
+    given = os.environ if environ is None else environ
+    paths = _paths(given)
+    environ = {**given, "PATH": paths[0]}
     op = software.find_op(environ)
     blocking = [problem for problem in software.problems("deepspeed", environ) if problem.severity == "error"]
     if blocking:
-        return OpState(False, False, 0.0, blocking[0].message, blocking[0].mend)
+        return OpState(False, False, 0.0, blocking[0].message, paths[0], blocking[0].mend)
     version = software.version("deepspeed")
     if op.library is not None:
         prebuilt = op.folder not in op.library.parents
-        if prebuilt or _up_to_date(op.folder, limit, environ):
-            return OpState(True, True, 0.0, f"DeepSpeed {version}'s own async_io op is built")
-    seconds = _BUILD_CPU / _jobs(environ)
-    return OpState(False, True, seconds, f"DeepSpeed {version}'s async_io op is not built for this installation yet")
+        for path in paths:
+            if prebuilt or _up_to_date(op.folder, limit, {**given, "PATH": path}):
+                return OpState(True, True, 0.0, f"DeepSpeed {version}'s own async_io op is built", path)
+    seconds = _BUILD_CPU / _jobs(given)
+    return OpState(False, True, seconds, f"DeepSpeed {version}'s async_io op is not built for this installation yet", paths[0])
+
+
+def _paths(environ: Mapping[str, str]) -> list[str]:
+    """Values of PATH with each ninja that may have built the op, the user's own first.
+
+    Two versions of ninja do not recognise each other's builds: loading the op with the other one compiles it anew.
+    """
+    own, path = str(Path(sys.executable).parent), environ.get("PATH") or os.defpath
+    last, first = f"{path}{os.pathsep}{own}", f"{own}{os.pathsep}{path}"
+    return [last] if shutil.which("ninja", path=last) == shutil.which("ninja", path=first) else [last, first]
 
 
 def _up_to_date(folder: Path, limit: float, environ: Mapping[str, str]) -> bool:
@@ -97,12 +121,12 @@ def choose(wanted: str, locked: int) -> Choice:
     if wanted == "deepspeed":
         if refusal is not None:
             raise EnvironmentProblem(refusal, mend)
-        return Choice("deepspeed", "asked for", 0.0 if state.loads else state.seconds)
+        return Choice("deepspeed", "asked for", 0.0 if state.loads else state.seconds, state.path)
     if refusal is not None:
         return _native(refusal)
     if not state.loads:
         return _native(f"{state.reason}; --engine deepspeed builds it once (about {format_duration(state.seconds)})")
-    return Choice("deepspeed", state.reason)
+    return Choice("deepspeed", state.reason, 0.0, state.path)
 
 
 def _native(reason: str) -> Choice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from runners.aio.engine import Setting
@@ -11,6 +11,7 @@ from runners.aio.plain import Expected
 from runners.aio.plan import Job, Plan, Turns
 from runners.aio.ranks import Rank, Ranks, packed
 from runners.runner import Failure
+from runners.worker import Reply, Request
 
 Operations = list[tuple[int, int]]
 
@@ -54,10 +55,10 @@ class Measuring:
 
     def run(self, setting: Setting, *, thorough: bool) -> Failure | None:
         """Measures; ``thorough`` reads back more by the other path, as is due when a setting is seen for the first time."""
-        request = {"do": "configure", "setting": asdict(setting), "sizes": list(self._plan.slots)}
-        failure = self._ask(lambda rank: {**request, "seed": 1000 * rank.number})
-        if isinstance(failure, Failure):
-            return failure
+        request: Request = {"do": "configure", "setting": asdict(setting), "sizes": list(self._plan.slots)}
+        replies = self._ask(lambda rank: {**request, "seed": 1000 * rank.number})
+        if isinstance(replies, Failure):
+            return replies
         count = self._plan.rounds
         writes = self._turns.rounds(count, self._plan.write)
         reads = self._turns.rounds(count, self._plan.read)
@@ -94,9 +95,11 @@ class Measuring:
         return chosen
 
     def _write(self, batch: Operations, full: list[int]) -> Failure | None:
-        items = {rank.number: [self._target(rank, place, *operation) for place, operation in enumerate(batch)]
-                 for rank in self._ranks.ranks}  # fmt: skip
-        self.readings.written += sum(item.size for items_ in items.values() for item in items_)
+        items = {
+            rank.number: [self._target(rank, place, *operation) for place, operation in enumerate(batch)]
+            for rank in self._ranks.ranks
+        }
+        self.readings.written += sum(size for _, size in batch) * len(items)
         timed = self._batch("write", items, full)
         if isinstance(timed, Failure):
             return timed
@@ -122,9 +125,7 @@ class Measuring:
         return None
 
     def _batch(self, kind: str, items: dict[int, list[Expected]], full: list[int]) -> Timed | Failure:
-        replies = self._ask(
-            lambda rank: {"do": "ready", "kind": kind, "items": [packed(item) for item in items[rank.number]]}
-        )
+        replies = self._ask(lambda rank: {"do": "ready", "kind": kind, "items": [packed(item) for item in items[rank.number]]})
         if isinstance(replies, Failure):
             return replies
         # Late enough that every worker has read it, and in the clock that all processes share.
@@ -155,7 +156,7 @@ class Measuring:
         }
         return Timed(sum(sizes), (max(end for _, end in spans) - begin) / 1e9, by_device)
 
-    def _ask(self, request):  # type: ignore[no-untyped-def]
+    def _ask(self, request: Callable[[Rank], Request]) -> list[Reply] | Failure:
         replies = self._ranks.ask(self._ranks.ranks, request, max(0.0, self._deadline - time.monotonic()))
         if isinstance(replies, Failure) and replies.kind == "timeout":
             return Failure("timeout", f"was not done within its limit of {self._limit:.1f} s", replies.log)

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -18,6 +19,7 @@ from runners.aio.linux_aio import PREAD, PWRITE, Context, Requests, transfer
 from runners.aio.plain import aligned
 
 PAGE = 4096
+_PATIENCE = 0.5
 
 
 class _Lane:
@@ -46,7 +48,6 @@ class _Lane:
             except Exception as error:
                 outcome = error
             self.outbox.put(outcome)
-        # Destroying a context waits for the kernel; each thread does its own, so that they wait together.
         self._context.close()
 
 
@@ -67,17 +68,17 @@ class NativeEngine:
             self._sizes, self._buffers = list(sizes), buffers(sizes)
         self._setting = setting
         self._slices = {}
-        try:
-            for _ in range(setting.threads):
+        deadline = time.monotonic() + _PATIENCE
+        while len(self._lanes) < setting.threads:
+            try:
                 self._lanes.append(_Lane(setting))
-        except OSError as error:
-            self.release()
-            if error.errno != errno.EAGAIN:
-                raise
-            need = setting.threads * setting.queue_depth
-            raise EngineFailure(
-                "infeasible", f"the kernel has no {need} aio events free ({setting.threads} x {setting.queue_depth})"
-            ) from None
+            except OSError as error:
+                if error.errno != errno.EAGAIN:
+                    raise
+                if time.monotonic() > deadline:
+                    raise _no_events(setting) from None
+                # This rank and others may still be giving back the queues of the setting before.
+                time.sleep(0.01)
         return self._buffers
 
     def read(self, path: str, slot: int, size: int) -> None:
@@ -113,14 +114,20 @@ class NativeEngine:
         return made
 
     def release(self) -> None:
+        # Not waited for: the kernel takes tens of milliseconds to destroy a context, and nothing depends on it.
         lanes, self._lanes = self._lanes, []
         for lane in lanes:
             lane.inbox.put(None)
-        for lane in lanes:
-            lane.thread.join()
 
     def close(self) -> None:
         self.release()
+
+
+def _no_events(setting: Setting) -> EngineFailure:
+    need = setting.threads * setting.queue_depth
+    return EngineFailure(
+        "infeasible", f"the kernel has no {need} aio events free ({setting.threads} threads x {setting.queue_depth} deep)"
+    )
 
 
 def buffers(sizes: Sequence[int]) -> list[Bytes]:

@@ -8,6 +8,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def write_file(path: str, buffer: Bytes, sector: int) -> None:
         _fallocate(handle, 0, ctypes.c_int64(0), ctypes.c_int64(buffer.size))
         done = 0
         while done < buffer.size:
-            written = os.pwrite(handle, memoryview(buffer[done : done + CHUNK]), done)
+            written = os.pwrite(handle, buffer[done : done + CHUNK].data, done)
             if written <= 0:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
             done += written
@@ -57,7 +58,7 @@ def write_file(path: str, buffer: Bytes, sector: int) -> None:
 def check_size(expected: Expected) -> str | None:
     """None when the file has the size that it should have, else a sentence."""
     try:
-        size = os.stat(expected.path).st_size
+        size = Path(expected.path).stat().st_size
     except FileNotFoundError:
         return "the file was never made"
     return None if size == expected.size else f"the file holds {size} of {expected.size} bytes"
@@ -93,7 +94,7 @@ def _fetch(handle: int, start: int, length: int, sector: int, chunk: Bytes) -> N
     room = -(-length // sector) * sector
     done = 0
     while done < length:
-        got = os.preadv(handle, [memoryview(chunk[done:room])], start + done)
+        got = os.preadv(handle, [chunk[done:room].data], start + done)
         done += got
         if got <= 0 or got % sector:
             break

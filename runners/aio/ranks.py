@@ -24,8 +24,8 @@ class Rank:
     """``generations`` numbers the writes of each file; ``unknown`` are files that a failed write may have left torn."""
 
     number: int
-    folder: Path
     device: Device
+    folder: Path = Path()
     worker: Worker | None = None
     generations: dict[int, int] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
@@ -88,9 +88,7 @@ class Ranks:
         """Writes work files (number, size) of every rank that are missing or unknown. Bytes written, and what failed."""
         todo: dict[int, list[Expected]] = {}
         for rank in self.ranks:
-            items = [
-                rank.next(file, size) for file, size in files if file in rank.unknown or file not in rank.generations
-            ]
+            items = [rank.next(file, size) for file, size in files if file in rank.unknown or file not in rank.generations]
             if items:
                 todo[rank.number] = items
         if not todo:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from runners.aio import engines
@@ -21,7 +22,7 @@ from runners.device import Device, check_folder, inspect
 from runners.limits import aio_events, available_memory, memlock
 from runners.lock import lock_device
 from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem, UsageError
-from runners.scratch import Scratch
+from runners.scratch import Scratch, clear
 from spaces.aio import Limits, for_machine, padded
 from spaces.space import Config, Space
 from spaces.units import format_duration, format_size
@@ -101,6 +102,11 @@ class AioRunner:
         }
 
     def check(self) -> list[Problem]:
+        """Raises EnvironmentProblem where another run holds a device; clears what killed ones left, which takes space."""
+        with ExitStack() as held:
+            self._lock(held)
+            for device in self._devices:
+                clear(device.folder)
         return preflight(self._options)
 
     @property
@@ -125,29 +131,31 @@ class AioRunner:
 
     def _prepare(self) -> None:
         self._check_memory()
-        locked: set[str] = set()
-        for device in self._devices:
-            if not locked.issuperset(device.disk_ids):
-                lock = lock_device(device.device_id, f"tune aio --device {device.folder}")
-                self._held.callback(lock.release)
-                locked.update(device.disk_ids)
-        scratch = [self._held.enter_context(Scratch.create(device.folder)).path for device in self._devices]
+        places = [self._devices[number % len(self._devices)] for number in range(self._job.ranks)]
+        self._ranks = Ranks([Rank(number, device) for number, device in enumerate(places)], self._choice.environment)
+        if self._choice.build:
+            self._start()  # minutes of compiling are no reason to keep others from the device
+        self._lock(self._held)
+        scratch = {device: self._held.enter_context(Scratch.create(device.folder)).path for device in self._devices}
         # Measured after the leftovers of killed runs were cleared.
-        devices = [inspect(device.folder) for device in self._devices]
-        counts = self._files(devices)
-        ranks = []
-        for number in range(self._job.ranks):
-            place = number % len(devices)
-            folder = scratch[place] / f"rank{number}"
-            folder.mkdir()
-            ranks.append(Rank(number, folder, devices[place]))
-        self._ranks = Ranks(ranks, engines.environment())
+        counts = self._files([inspect(device.folder) for device in self._devices])
+        for rank in self._ranks.ranks:
+            rank.folder = scratch[rank.device] / f"rank{rank.number}"
+            rank.folder.mkdir()
         self._start()
         self._turns = Turns(counts)
         if self._job.work_files:
             self._prepared, failed = self._ranks.fill(list(self._turns.files()))
             if failed is not None:
                 raise EnvironmentProblem(f"the work files can't be written: {failed.reason}", _where(self._devices))
+
+    def _lock(self, held: ExitStack) -> None:
+        locked: set[str] = set()
+        for device in self._devices:
+            if not locked.issuperset(device.disk_ids):
+                lock = lock_device(device.device_id, f"tune aio --device {device.folder}")
+                held.callback(lock.release)
+                locked.update(device.disk_ids)
 
     def _check_memory(self) -> None:
         need, room = sum(self._plan.slots) * self._job.ranks, available_memory()
@@ -165,7 +173,7 @@ class AioRunner:
         fresh = sum(self._plan.write) if self._job.fresh else 0
         room = [(devices[place].free_bytes - HEADROOM) // count - fresh for place, count in share.items()]
         job = self._job
-        counts = files_per_size(job, room) if job.work_files else ({size: 1 for size in job.sizes} if min(room) >= 0 else {})
+        counts = files_per_size(job, room) if job.work_files else (dict.fromkeys(job.sizes, 1) if min(room) >= 0 else {})
         if counts:
             return counts
         tightest = min(share, key=lambda place: devices[place].free_bytes // share[place])
@@ -190,7 +198,7 @@ class AioRunner:
             raise EnvironmentProblem(
                 f"the {self.engine} engine did not start: {failed.reason}", "tune doctor aio, or --engine native"
             )
-        self._choice = engines.Choice(self._choice.name, self._choice.reason)
+        self._choice = replace(self._choice, build=0.0)
 
     def measure(self, config: Config, limit: float) -> Outcome:
         """One measurement; ``limit`` counts from where the workers are ready and the work files whole."""
@@ -329,8 +337,8 @@ def effective(read_share: float, read_gbs: float | None, write_gbs: float | None
 
 
 def _samples(job: Job, readings: Readings) -> tuple[float, ...]:
-    reads = [timed.gbs for timed in readings.reads] or [None] * len(readings.writes)
-    writes = [timed.gbs for timed in readings.writes] or [None] * len(readings.reads)
+    reads: list[float | None] = [timed.gbs for timed in readings.reads] or [None for _ in readings.writes]
+    writes: list[float | None] = [timed.gbs for timed in readings.writes] or [None for _ in readings.reads]
     return tuple(effective(job.read_share, read, write) for read, write in zip(reads, writes, strict=True))
 
 

@@ -19,7 +19,7 @@ import pytest
 pytestmark = [pytest.mark.system, pytest.mark.root]
 
 LEFTOVERS = ".clustertune-scratch-*"
-SMALL = ["--tensor-size", "4M", "--engine", "native", "--time", "25s", "--trials", "70"]
+SMALL = ["--tensor-size", "4M", "--engine", "native", "--time", "25s", "--trials", "40"]
 
 
 class Run:
@@ -131,7 +131,7 @@ def test_interrupted(disk: Path, start: Start, tmp_path: Path, how: signal.Signa
     again = start("resume", run.study)
     code, answer = again.end()
     assert code in (0, 3), answer
-    assert (answer["study"], again.events[0]["event"]) == (run.study, "started")
+    assert answer["study"] == run.study
     assert next(e for e in again.events if e["event"] == "resumed")["trials"] == kept
     assert answer["trials"] + 1 > kept
 
@@ -149,7 +149,7 @@ def test_interrupted_twice_by_an_impatient_user(disk: Path, start: Start) -> Non
     assert gone(workers)
 
 
-@pytest.mark.parametrize(("event", "count"), [("started", 1), ("measuring", 1), ("measured", 9), ("measured", 60)])
+@pytest.mark.parametrize(("event", "count"), [("started", 1), ("measuring", 1), ("measured", 9), ("measured", 32)])
 def test_killed_at_any_point_the_study_goes_on(disk: Path, start: Start, tmp_path: Path, event: str, count: int) -> None:
     run = start("aio", "--device", str(disk), *SMALL)
     run.until(event, count)
@@ -179,7 +179,7 @@ def test_a_worker_that_aborts_costs_one_measurement(disk: Path, start: Start) ->
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_killed_at_its_limit(disk: Path, start: Start) -> None:
-    run = start("aio", "--device", str(disk), *[*SMALL[:4], "--time", "70s", "--trials", "70"])
+    run = start("aio", "--device", str(disk), *[*SMALL[:4], "--time", "70s", "--trials", "40"])
     run.until("measured", 12)
     [worker] = run.children()
     os.kill(worker, signal.SIGSTOP)
@@ -222,21 +222,47 @@ def test_a_second_run_on_the_same_device_names_the_first(disk: Path, start: Star
     assert code in (0, 3)
 
 
+_JUMPING_CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+/* The wall clock, and it alone, shifted by the seconds that a file names at each call. */
+static long shift(void) {
+    long seconds = 0;
+    FILE *file = fopen(getenv("CLOCK_SHIFT"), "r");
+    if (file) { if (fscanf(file, "%ld", &seconds) != 1) seconds = 0; fclose(file); }
+    return seconds;
+}
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, now);
+    if (clock == CLOCK_REALTIME) now->tv_sec += shift();
+    return result;
+}
+"""
+
+
 def test_a_clock_that_jumps(disk: Path, start: Start, tmp_path: Path) -> None:
-    """A year forwards and back while it runs, by libfaketime; the budget counts on another clock."""
-    libraries = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    assert libraries, "the package faketime is missing"
-    now = tmp_path / "now"
-    now.write_text("+0\n")
-    run = start(
-        "aio", "--device", str(disk), *SMALL,
-        LD_PRELOAD=str(libraries[0]), FAKETIME_TIMESTAMP_FILE=str(now), FAKETIME_NO_CACHE="1", DONT_FAKE_MONOTONIC="1",
-        FAKETIME_DONT_FAKE_MONOTONIC="1",
-    )  # fmt: skip
+    """A year forwards and two back while it runs; the budget counts on another clock."""
+    source, library, shift = (tmp_path / name for name in ("clock.c", "clock.so", "shift"))
+    source.write_text(_JUMPING_CLOCK)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    shift.write_text("0")
+    environment = {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(shift)}
+    year = 365 * 86400
+    now = [sys.executable, "-c", "import time; print(time.time())"]
+    shift.write_text(str(year))
+    shown = float(subprocess.run(now, env={**os.environ, **environment}, capture_output=True, check=True).stdout)
+    assert shown > time.time() + year / 2, "the clock does not jump"
+    shift.write_text("0")
+    run = start("aio", "--device", str(disk), *SMALL, **environment)
     run.until("measured", 5)
-    now.write_text("+365d\n")
+    shift.write_text(str(year))
     run.until("measured", 15)
-    now.write_text("-365d\n")
+    shift.write_text(str(-year))
     code, answer = run.end()
     assert code in (0, 3), answer
     assert 0 < answer["seconds"] < 60
