@@ -91,11 +91,19 @@ class Runner(Protocol):
 
     ``space`` is the target's space with this machine's rules added. ``facts`` describes what the numbers hold for (device,
     engine, versions) and goes into the study's fingerprint: values that change what a measurement means, no readings of the
-    moment. ``message`` is set by the tuner and is called with a sentence before something takes long.
+    moment. ``message`` is set by the tuner and is called with a sentence before something takes long. ``engine`` does the
+    measuring, ``engine_reason`` says why that one ("" where there is no choice).
     """
 
     objective: Objective
     space: Space
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def engine_reason(self) -> str: ...
+
     message: Callable[[str], None]
 
     def facts(self) -> Mapping[str, Json]: ...

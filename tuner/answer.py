@@ -35,11 +35,10 @@ def recommend(
     space = runner.space
     config = space.config(result.winner) if result.adopt else dict(baseline)
     own = space.key(config)
-    facts = runner.facts()
     return Recommendation(
         study=study.name,
         target=study.header.target,
-        engine=str(facts.get("engine", "")),
+        engine=runner.engine,
         decision="adopt" if result.adopt else "keep",
         config=config,
         baseline=dict(baseline),
@@ -54,6 +53,7 @@ def recommend(
         bytes_written=budget.bytes_written,
         warnings=(*warnings, *_warnings(runner, history, baseline)),
         evidence={
+            "engine_reason": runner.engine_reason,
             "stopped": stopped,
             "rounds": result.rounds,
             "decided": result.decided,

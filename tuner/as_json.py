@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from runners.runner import Failure, Json, Measurement, Objective, Problem
-from spaces.space import Config, Space
+from runners.runner import Failure, Json, Measurement, Problem, Runner
+from spaces.space import Config
 from tuner.budget import Budget
 from tuner.errors import TunerError
 from tuner.recommendation import Recommendation
@@ -69,9 +69,10 @@ class Events(Reporter):
     def _say(self, event: str, what: Mapping[str, Any]) -> None:
         print(json.dumps({"event": event, **_finite(dict(what))}, ensure_ascii=False), file=sys.stderr, flush=True)
 
-    def started(self, study: str, engine: str, space: Space, objective: Objective, budget: Budget) -> None:
+    def started(self, study: str, runner: Runner, budget: Budget) -> None:
+        objective = runner.objective
         goal = {"metric": objective.metric, "unit": objective.unit, "maximise": objective.maximise}
-        self._say("started", {"study": study, "engine": engine, "objective": goal, "limits": asdict(budget.limits)})
+        self._say("started", {"study": study, "engine": runner.engine, "objective": goal, "limits": asdict(budget.limits)})
 
     def resumed(self, trials: int, abandoned: int) -> None:
         self._say("resumed", {"trials": trials, "abandoned": abandoned})
@@ -91,8 +92,8 @@ class Events(Reporter):
     def measured(self, trial: Trial, best: Trial | None) -> None:
         self._say("measured", outcome(trial))
 
-    def finished(self, _recommendation: Recommendation) -> None:
-        self._say("finished", {"decision": _recommendation.decision, "study": _recommendation.study})
+    def finished(self, recommendation: Recommendation) -> None:
+        self._say("finished", {"decision": recommendation.decision, "study": recommendation.study})
 
 
 def _finite(value: Any) -> Any:

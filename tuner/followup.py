@@ -92,7 +92,7 @@ def _rounds(
     """Scores by name, one a round; the first touch of files and caches is thrown away."""
     history = study.trials(runner.space)
     budget = Budget(Limits(None, None, None), seconds_before=study.elapsed(), trials=len(history))
-    reporter.started(study.name, str(runner.facts().get("engine", "")), runner.space, runner.objective, budget)
+    reporter.started(study.name, runner, budget)
     runner.prepare()
     first = 1 + max((t.round for t in history), default=-1)
     scores: dict[str, list[float | None]] = {name: [] for name in settings}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runners.runner import Objective, Problem
-from spaces.space import Config, Space
+from runners.runner import Problem, Runner
+from spaces.space import Config
 from tuner.budget import Budget
 from tuner.recommendation import Recommendation
 from tuner.trial import Phase, Trial
@@ -12,7 +12,7 @@ from tuner.trial import Phase, Trial
 class Reporter:
     """Listens to one run. Nothing that a hook does may change the run."""
 
-    def started(self, study: str, engine: str, space: Space, objective: Objective, budget: Budget) -> None: ...
+    def started(self, study: str, runner: Runner, budget: Budget) -> None: ...
 
     def resumed(self, trials: int, abandoned: int) -> None: ...
 
@@ -27,4 +27,4 @@ class Reporter:
     def measured(self, trial: Trial, best: Trial | None) -> None:
         """``best`` is the best single reading so far: progress, not an answer."""
 
-    def finished(self, _recommendation: Recommendation) -> None: ...
+    def finished(self, recommendation: Recommendation) -> None: ...

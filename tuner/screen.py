@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from runners.runner import Failure, Measurement, Objective, Problem
+from runners.runner import Failure, Measurement, Objective, Problem, Runner
 from spaces.space import ENUMERABLE, Config, Space
 from spaces.units import format_duration
 from tuner.budget import Budget
@@ -46,8 +46,9 @@ class Progress(Reporter):
         self._measured = self._failed = 0
         self._last_line = 0.0
 
-    def started(self, study: str, engine: str, space: Space, objective: Objective, budget: Budget) -> None:
-        self._space, self._objective, self._budget = space, objective, budget
+    def started(self, study: str, runner: Runner, budget: Budget) -> None:
+        space = runner.space
+        self._space, self._objective, self._budget = space, runner.objective, budget
         listed = space.size <= ENUMERABLE
         many = f"{len(space.configs())} settings to choose from" if listed else f"{space.size} combinations to choose from"
         bounds = [
@@ -55,7 +56,9 @@ class Progress(Reporter):
             f"{budget.limits.trials} measurements" if budget.limits.trials is not None else "",
             f"{_bytes(budget.limits.bytes_written)} written" if budget.limits.bytes_written is not None else "",
         ]
-        self._console.print(f"study [bold]{escape(study)}[/]: engine {engine}, {many}, {', '.join(filter(None, bounds))}")
+        self._console.print(f"study [bold]{escape(study)}[/]: {many}, {', '.join(filter(None, bounds))}")
+        if runner.engine_reason:
+            self._console.print(f"engine {runner.engine}: [dim]{escape(runner.engine_reason)}[/]")
         if self._console.is_terminal:
             self._status = self._console.status("preparing")
             self._status.start()
@@ -84,7 +87,7 @@ class Progress(Reporter):
             self._last_line = time.monotonic()
             self._console.print(line)
 
-    def finished(self, _recommendation: Recommendation) -> None:
+    def finished(self, recommendation: Recommendation) -> None:
         self.close()
 
     def close(self) -> None:

@@ -151,7 +151,7 @@ def _run(
         bytes_written=sum(t.outcome.bytes_written for t in history),
     )
     runner.message = reporter.preparing
-    reporter.started(study.name, str(runner.facts().get("engine", "")), runner.space, runner.objective, budget)
+    reporter.started(study.name, runner, budget)
     rng = random.Random(f"{request.seed}-{len(history)}")
     tuning = Tuning(
         runner=runner,
@@ -220,7 +220,7 @@ def _resolved(options: Any, runner: Runner) -> dict[str, Json]:
     """The options with the engine that "auto" came out as: a study goes on with the engine it began with."""
     plain = _plain(options)
     if "engine" in plain:
-        plain["engine"] = runner.facts()["engine"]
+        plain["engine"] = runner.engine
     return plain
 
 

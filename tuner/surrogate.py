@@ -172,8 +172,10 @@ TAU = 0.5
 
 
 def warped(scores: Vector) -> Vector:
-    if TAU == 0: return floored(scores)
+    if TAU == 0:
+        return floored(scores)
     import numpy as np
+
     below = scores.max() - scores
     return scores.max() - TAU * np.log1p(below / TAU)
 

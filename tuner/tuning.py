@@ -22,7 +22,6 @@ from tuner.search import Strategy
 from tuner.study import Study
 from tuner.trial import Phase, Trial, score
 
-
 # The best of five by posterior holds the best of all about as often as the best of eight does (facts on search: 2 to 4 were
 # measured; the cheapest equal needs a place too).
 _FINALISTS = 5

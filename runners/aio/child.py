@@ -49,11 +49,11 @@ class Child:
             return _failure(*classify(error))
         return reply
 
-    def do_load(self, engine: str) -> Reply:
+    def do_load(self, engine: str, events: int) -> Reply:
         if engine == "deepspeed":
             from runners.aio.deepspeed_op import DeepSpeedEngine
 
-            self._engine = DeepSpeedEngine()
+            self._engine = DeepSpeedEngine(events)
         else:
             from runners.aio.native import NativeEngine
 

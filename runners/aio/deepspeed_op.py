@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,17 @@ from runners.aio.engine import EngineFailure, Setting
 from runners.aio.native import PAGE
 from runners.limits import aio_events
 
+_PATIENCE = 2.0
+
 
 class DeepSpeedEngine:
-    """Needs torch and deepspeed; the first use on a machine compiles the op, which takes minutes."""
+    """Needs torch and deepspeed; the first use on a machine compiles the op, which takes minutes.
 
-    def __init__(self) -> None:
+    Handles are kept for when their setting comes again, as long as they reserve no more than ``events`` aio events: to
+    destroy one takes tens of milliseconds a thread, in which Python stands still.
+    """
+
+    def __init__(self, events: int) -> None:
         import deepspeed
         import torch
         from deepspeed.ops.op_builder import AsyncIOBuilder
@@ -22,6 +29,9 @@ class DeepSpeedEngine:
         self._torch: Any = torch
         self._version = str(deepspeed.__version__)
         self._op: Any = AsyncIOBuilder().load(verbose=False)
+        self._events = events
+        self._handles: dict[Setting, Any] = {}
+        self._setting: Setting | None = None
         self._handle: Any = None
         self._keeper: Any = None
         self._sizes: list[int] = []
@@ -34,24 +44,33 @@ class DeepSpeedEngine:
 
     def configure(self, setting: Setting, sizes: Sequence[int]) -> list[Bytes]:
         self.release()
-        # The op ignores that the kernel refused it a queue and aborts at its first operation.
-        need = (setting.threads + 1) * setting.queue_depth
-        events = aio_events()
-        if events is not None and need > events.free:
-            raise EngineFailure(
-                "infeasible",
-                f"a handle needs ({setting.threads} threads + 1) x {setting.queue_depth} = {need} aio events "
-                f"and {events.free} are free (fs.aio-max-nr)",
-            )
-        self._handle = self._op.aio_handle(
-            setting.block_size, setting.queue_depth, setting.single_submit, setting.overlap_events, setting.threads
-        )
+        self._handle = self._handles.pop(setting, None) or self._open(setting)
+        self._setting = setting
         if not self._shared:
             self._allocate(self._handle, sizes)
         elif len(self._sizes) < len(sizes) or any(a < b for a, b in zip(self._sizes, sizes, strict=False)):
             self._keeper = self._keeper or self._op.aio_handle(PAGE, 1, False, False, 1)
             self._allocate(self._keeper, sizes)
         return self._buffers
+
+    def _open(self, setting: Setting) -> Any:
+        need = _reserved(setting)
+        while self._handles and need + sum(map(_reserved, self._handles)) > self._events:
+            self._handles.pop(next(iter(self._handles)))  # the one that was not used for longest
+        # The op ignores that the kernel refused it a queue and aborts at its first operation.
+        deadline = time.monotonic() + _PATIENCE
+        while (events := aio_events()) is not None and need > events.free:
+            self._handles.clear()
+            if time.monotonic() > deadline:
+                raise EngineFailure(
+                    "infeasible",
+                    f"a handle needs ({setting.threads} threads + 1) x {setting.queue_depth} = {need} aio events "
+                    f"and {events.free} are free (fs.aio-max-nr)",
+                )
+            time.sleep(0.01)  # other ranks may still be giving back theirs
+        return self._op.aio_handle(
+            setting.block_size, setting.queue_depth, setting.single_submit, setting.overlap_events, setting.threads
+        )
 
     def _allocate(self, handle: Any, sizes: Sequence[int]) -> None:
         """A locked tensor for each slot: releases before 0.19 know a locked tensor only by where it begins."""
@@ -82,15 +101,21 @@ class DeepSpeedEngine:
                 handle.free_cpu_locked_tensor(tensor)
 
     def release(self) -> None:
-        if self._handle is not None and not self._shared:
-            self._free(self._handle)
-        # A handle that still lives when the interpreter ends makes it abort now and then.
-        self._handle = None
+        handle, setting, self._handle = self._handle, self._setting, None
+        if handle is None or setting is None:
+            return
+        if not self._shared:
+            self._free(handle)
+        elif _reserved(setting) <= self._events:
+            self._handles[setting] = handle
 
     def close(self) -> None:
-        self.release()
-        self._free(self._keeper)
-        self._keeper = None
+        """Nothing: to destroy many handles takes seconds, and the kernel gives back what a process held when it ends."""
+
+
+def _reserved(setting: Setting) -> int:
+    """Aio events of a handle: a queue for each thread and one for itself."""
+    return (setting.threads + 1) * setting.queue_depth
 
 
 def _locks_for_all_handles(torch: Any, op: Any) -> bool:

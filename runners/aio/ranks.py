@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from runners.aio.content import next_generation
 from runners.aio.plain import Expected
 from runners.device import Device
+from runners.limits import aio_events
 from runners.runner import Failure, FailureKind
 from runners.worker import Reply, Request, Worker, gather
 
@@ -58,7 +60,9 @@ class Ranks:
         for group in (missing[:1], missing[1:]) if one_first else (missing,):
             for rank in group:
                 rank.worker = Worker("runners.aio.child", env=self._env)
-            replies = self.ask(group, lambda _: {"do": "load", "engine": engine}, limit)
+            # What the workers may keep reserved between settings: together a quarter of what is free, others need it too.
+            events = free.free // 4 // len(self.ranks) if (free := aio_events()) else 0
+            replies = self.ask(group, partial(_load, engine, events), limit)
             if isinstance(replies, Failure):
                 return replies
             for reply in replies:
@@ -117,6 +121,10 @@ class Ranks:
             if rank.worker is not None:
                 rank.worker.close(max(0.0, deadline - time.monotonic()))
                 rank.worker = None
+
+
+def _load(engine: str, events: int, _rank: Rank) -> Request:
+    return {"do": "load", "engine": engine, "events": events}
 
 
 def packed(expected: Expected) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class Synthetic:
     written: int = 1 << 20
     objective: Objective = field(default=Objective("effective_gbs", "GB/s"))
     message: Callable[[str], None] = lambda _text: None
+    engine: str = "synthetic"
+    engine_reason: str = ""
     measured: list[dict[str, object]] = field(default_factory=list)
     closed: int = 0
     _rng: random.Random = field(init=False)
@@ -67,7 +69,7 @@ class Synthetic:
         self._rng = random.Random(self.seed)
 
     def facts(self) -> Mapping[str, Json]:
-        return {"engine": "synthetic"}
+        return {"engine": self.engine}
 
     def check(self) -> list[Problem]:
         return []
