@@ -18,6 +18,8 @@ from tuner.trial import Trial, score
 
 # A machine whose own baseline moved this much between its readings says little in absolute numbers.
 _UNSTEADY = 0.25
+# Idle daemons take a few per cent; from here on others compete with the I/O threads for processors.
+_BUSY = 0.15
 
 
 def recommend(
@@ -30,8 +32,9 @@ def recommend(
     *,
     stopped: str,
     warnings: Sequence[str],
+    others: float | None = None,
 ) -> Recommendation:
-    """The recommendation of a run; ``stopped`` is why the search ended."""
+    """The recommendation of a run; ``stopped`` is why the search ended, ``others`` the share of CPU time that others took."""
     space = runner.space
     config = space.config(result.winner) if result.adopt else dict(baseline)
     own = space.key(config)
@@ -51,10 +54,11 @@ def recommend(
         failures=dict(Counter(t.outcome.kind for t in history if isinstance(t.outcome, Failure))),
         seconds=round(budget.seconds, 1),
         bytes_written=budget.bytes_written,
-        warnings=(*warnings, *_warnings(runner, history, baseline)),
+        warnings=(*warnings, *_warnings(runner, history, baseline, others)),
         evidence={
             "engine_reason": runner.engine_reason,
             "stopped": stopped,
+            "cpu_share_of_others": None if others is None else round(others, 3),
             "rounds": result.rounds,
             "decided": result.decided,
             "measurements": dict(Counter(t.phase for t in history)),
@@ -106,8 +110,13 @@ def _best_by_metric(runner: Runner, history: Sequence[Trial], config: Config) ->
     return found
 
 
-def _warnings(runner: Runner, history: Sequence[Trial], baseline: Config) -> list[str]:
+def _warnings(runner: Runner, history: Sequence[Trial], baseline: Config, others: float | None) -> list[str]:
     found = []
+    if others is not None and others > _BUSY:
+        found.append(
+            f"other programs used {others:.0%} of the CPU time while this was measured: on a quiet machine another setting "
+            "may be best, and the gain another one"
+        )
     scores = [s for t in history if t.config == baseline and (s := score(t.outcome, runner.objective)) is not None]
     if len(scores) >= 4:
         lower, _, upper = statistics.quantiles(scores, n=4)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist, median
+from statistics import NormalDist
 
 from spaces.space import Key
+from tuner.race_rounds import Lead, Rounds
 from tuner.race_rules import RaceResult, RaceRules, errors_needed, looks, minimum_rounds, plan, rounds_needed
 from tuner.recommendation import Gain
-from tuner.stats import EVERYTHING, Interval, centre_error, hodges_lehmann, moderated_noise, pooled_noise, shift_interval
 
 __all__ = ["Race", "RaceResult", "RaceRules", "minimum_rounds", "plan", "rounds_needed"]
 
@@ -30,27 +29,6 @@ _WORTH = 0.5
 _FAILURES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Lead:
-    """How much better one setting is than another over the rounds that measured both, in log ratios."""
-
-    centre: float
-    error: float
-    usual_error: float
-    pairs: int
-    proof: Interval
-
-    def above(self, errors: float) -> float:
-        return self.centre + errors * self.error
-
-    def missed(self) -> float:
-        """What is lost on average by taking the other one: the mean of the positive part of the true lead."""
-        if self.error == 0 or math.isinf(self.error):
-            return max(self.centre, self.error)
-        at = self.centre / self.error
-        return self.centre * _NORMAL.cdf(at) + self.error * _NORMAL.pdf(at)
-
-
 class Race:
     """Runs on scores (log performance, higher is better). Its state follows from the recorded rounds alone.
 
@@ -67,14 +45,11 @@ class Race:
         self._apart = -_NORMAL.inv_cdf(_APART / max(1, len(self._contenders)))
         self._margin, self._min_gain = math.log1p(rules.margin), math.log1p(rules.min_gain)
         self._looks = looks(len(self._contenders), rules)
-        self._rounds: list[dict[Key, float]] = []
-        self._failures: dict[Key, int] = {}
+        self._rounds = Rounds([baseline, *self._contenders], self._looks)
         self._in = list(self._contenders)
         self._dropped: dict[Key, str] = {}
         self._resting: dict[Key, Key] = {}
         self._decided = not self._contenders
-        self._leads: dict[tuple[Key, Key], _Lead] = {}
-        self._pooled = math.nan
 
     @property
     def minimum_rounds(self) -> int:
@@ -98,15 +73,8 @@ class Race:
         unknown = [key for key in values if key != self._baseline and key not in self._cost]
         if unknown:
             raise ValueError(f"not in this race: {unknown}")
-        self._rounds.append({key: value for key, value in values.items() if value is not None and math.isfinite(value)})
-        for key in values:
-            if key not in self._rounds[-1]:
-                self._failures[key] = self._failures.get(key, 0) + 1
-        self._leads.clear()
+        self._rounds.record(values)
         self._drop_failed()
-        # Around the ring every setting counts twice, so that the baseline's own luck is not taken for everyone's noise.
-        ring = [self._baseline, *self._contenders]
-        self._pooled = pooled_noise(self._pairs(a, b) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
         if self.rounds >= self._rules.min_rounds and not self._decided:
             self._let_go()
         self._decided = self._decided or self.rounds >= self._rules.max_rounds or not self._in or self._settled()
@@ -131,37 +99,18 @@ class Race:
     # -- what is known -------------------------------------------------------------------------------------------------
 
     def _failed(self, key: Key) -> bool:
-        return self._failures.get(key, 0) >= _FAILURES
+        return self._rounds.failures.get(key, 0) >= _FAILURES
 
     def _mute(self) -> bool:
         """The baseline was tried and never worked."""
-        return self._failed(self._baseline) and not any(self._baseline in scores for scores in self._rounds)
+        return self._failed(self._baseline) and not self._rounds.worked(self._baseline)
 
-    def _pairs(self, a: Key, b: Key) -> list[float]:
-        return [scores[a] - scores[b] for scores in self._rounds if a in scores and b in scores]
-
-    def _lead(self, a: Key, b: Key) -> _Lead | None:
-        if (a, b) not in self._leads:
-            pairs = self._pairs(a, b)
-            if not pairs:
-                return None
-            noise = moderated_noise(pairs, self._pooled)
-            error, usual = centre_error(noise, len(pairs)), centre_error(self._pooled, len(pairs))
-            proof = shift_interval(pairs, self._looks[len(pairs)]) if len(pairs) < len(self._looks) else EVERYTHING
-            self._leads[a, b] = _Lead(hodges_lehmann(pairs), error, usual, len(pairs), proof)
-        return self._leads[a, b]
+    def _lead(self, a: Key, b: Key) -> Lead | None:
+        return self._rounds.lead(a, b)
 
     def _ranked(self) -> list[Key]:
-        """Contenders still in, best first, each by its place relative to the middle of every round."""
-        present = self._in if self._mute() else [self._baseline, *self._in]
-        places: dict[Key, list[float]] = {key: [] for key in self._in}
-        for scores in self._rounds:
-            middle = median([scores[key] for key in present if key in scores] or [0.0])
-            for key in self._in:
-                if key in scores:
-                    places[key].append(scores[key] - middle)
-        level = {key: hodges_lehmann(values) for key, values in places.items() if values}
-        return sorted(level, key=lambda key: -level[key])
+        """Contenders still in that worked, best first."""
+        return self._rounds.ranked(self._in, self._in if self._mute() else [self._baseline, *self._in])
 
     def _proven(self, key: Key) -> bool:
         lead = self._lead(key, self._baseline)
@@ -198,7 +147,7 @@ class Race:
 
     def _drop_failed(self) -> None:
         for key in [key for key in self._in if self._failed(key)]:
-            self._drop(key, f"failed in {self._failures[key]} rounds")
+            self._drop(key, f"failed in {self._rounds.failures[key]} rounds")
             for other in [other for other, cheaper in self._resting.items() if cheaper == key]:
                 # It rested because this one was as good and cheaper: it runs again.
                 del self._resting[other], self._dropped[other]
@@ -228,7 +177,7 @@ class Race:
         lead = self._lead(key, cheaper)
         return lead is not None and self._cost[key] >= self._cost[cheaper] and lead.above(_LIKELY) <= self._margin
 
-    def _chance(self, lead: _Lead) -> float:
+    def _chance(self, lead: Lead) -> float:
         """Chance that the last look proves a gain, if the true gain is the best that is plausible now."""
         last = self._rules.max_rounds - (self.rounds - lead.pairs)
         threshold, left = self._looks[last], last - lead.pairs
@@ -276,7 +225,7 @@ class Race:
         return self._answer(self._baseline, False, leader, lead, (), reason)
 
     def _answer(
-        self, winner: Key, adopt: bool, leader: Key, lead: _Lead | None, equals: tuple[Key, ...], reason: str
+        self, winner: Key, adopt: bool, leader: Key, lead: Lead | None, equals: tuple[Key, ...], reason: str
     ) -> RaceResult:
         gain = None
         if lead is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
@@ -17,14 +18,31 @@ from tuner.trial import Phase, Trial
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+    from rich.table import Table
 
+_WIDE = 250
 _MARK = {"error": "[bold red]error[/]", "warning": "[yellow]warning[/]", "note": "[dim]note[/]"}
 
 
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    out = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        # Nobody's screen is too narrow for a pipe or a file, and cut names are no use to who reads it later.
+        out = Console(stderr=stderr, highlight=False, soft_wrap=True, width=_WIDE)
+    return out
+
+
+def table(*titles: str) -> Table:
+    """A plain table; its last column is the one that gives way where the screen is narrow."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for title in titles[:-1]:
+        made.add_column(title, no_wrap=True, overflow="fold")
+    made.add_column(titles[-1], overflow="fold")
+    return made
 
 
 def escape(text: str) -> str:
@@ -56,7 +74,7 @@ class Progress(Reporter):
             f"{budget.limits.trials} measurements" if budget.limits.trials is not None else "",
             f"{_bytes(budget.limits.bytes_written)} written" if budget.limits.bytes_written is not None else "",
         ]
-        self._console.print(f"study [bold]{escape(study)}[/]: {many}, {', '.join(filter(None, bounds))}")
+        self._console.print(f"study [bold]{escape(study)}[/]: {', '.join(filter(None, (many, *bounds)))}")
         if runner.engine_reason:
             self._console.print(f"engine {runner.engine}: [dim]{escape(runner.engine_reason)}[/]")
         if self._console.is_terminal:
@@ -120,30 +138,24 @@ def show_problem(out: Console, problem: Problem) -> None:
 
 def show_answer(out: Console, answer: Recommendation, space: Space, files: Mapping[str, str]) -> None:
     """The four questions: which setting, how much better, how sure, what next."""
-    from rich.table import Table
-
     adopt = answer.decision == "adopt"
     out.print()
     verdict = "[bold green]use this setting[/]" if adopt else "[bold]keep the present setting[/]"
     out.print(f"{verdict}  [dim]{escape(answer.reason)}[/]")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("")
-    table.add_column("recommended" if adopt else "present")
-    if adopt:
-        table.add_column("baseline")
+    rows = table("", "recommended", "baseline") if adopt else table("", "present")
     for knob in space.knobs:
         row = [knob.name, knob.show(answer.config[knob.name])]
         if adopt:
             same = answer.config[knob.name] == answer.baseline[knob.name]
             row.append("[dim]same[/]" if same else knob.show(answer.baseline[knob.name]))
-        table.add_row(*row)
+        rows.add_row(*row)
     for name, value in answer.metrics.items():
         row = [name, f"{value:.3g}"]
         if adopt:
             before = answer.baseline_metrics.get(name)
             row.append("-" if before is None else f"{before:.3g}")
-        table.add_row(*row)
-    out.print(table)
+        rows.add_row(*row)
+    out.print(rows)
     if answer.gain is not None:
         out.print(f"gain     {_gain(answer)}")
     for line in _details(answer, space):
@@ -160,19 +172,15 @@ def show_answer(out: Console, answer: Recommendation, space: Space, files: Mappi
 
 def show_trials(out: Console, history: Sequence[Trial], space: Space, objective: Objective) -> None:
     """Every measurement, in the order it was made."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("#", "phase", objective.metric, *(knob.name for knob in space.knobs), ""):
-        table.add_column(title)
+    rows = table("#", "phase", objective.metric, *(knob.name for knob in space.knobs), "")
     for number, trial in enumerate(history):
         outcome = trial.outcome
         phase = trial.phase if trial.round < 0 else f"{trial.phase} {trial.round}"
         value = f"{outcome.metrics.get(objective.metric, 0):.3g}" if isinstance(outcome, Measurement) else outcome.kind
         note = outcome.reason if isinstance(outcome, Failure) else ""
         settings = (knob.show(trial.config[knob.name]) for knob in space.knobs)
-        table.add_row(str(number), phase, value, *settings, escape(note))
-    out.print(table)
+        rows.add_row(str(number), phase, value, *settings, escape(note))
+    out.print(rows)
 
 
 def _gain(answer: Recommendation) -> str:

@@ -13,6 +13,7 @@ from runners.runner import Failure, Measurement, Outcome, Runner
 from spaces.space import Config, Key, Value
 from tuner import answer, stop
 from tuner.budget import Budget
+from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.finalists import finalist_share, finalists
 from tuner.race import Race, RaceRules, minimum_rounds
@@ -81,6 +82,7 @@ class Tuning:
         if self.history or abandoned:
             self.reporter.resumed(len(self.history), abandoned)
         self.runner.prepare()
+        contention = Contention()
         self.budget.spend(bytes_written=self.runner.bytes_prepared)
         self._warm_up()
         race = self._resumed_race()
@@ -97,6 +99,7 @@ class Tuning:
             self.budget,
             stopped=self.stopped,
             warnings=self.warnings,
+            others=contention.others(),
         )
         self.study.answer(recommendation)
         self.reporter.finished(recommendation)

@@ -17,7 +17,7 @@ class Volume:
     """Bytes that a measurement reads and writes, over all ranks; at least one tensor of each size is moved regardless."""
 
     read: int = 256 << 20
-    write: int = 128 << 20
+    write: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)

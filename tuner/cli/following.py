@@ -40,13 +40,9 @@ def studies(storage: options.StorageOption = None, as_json: options.AsJson = Fal
 
         json_form.dump({"studies": [dataclasses.asdict(line) for line in lines]})
         return
-    from rich.table import Table
-
     from tuner import screen
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("study", "target", "started", "measurements", "answer"):
-        table.add_column(title)
+    table = screen.table("study", "target", "started", "measurements", "answer")
     for line in lines:
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.started))
         answer = {"adopt": "better setting proven", "keep": "keep the baseline"}.get(line.decision, "not finished")
@@ -194,13 +190,9 @@ def explain(
             }
         )
         return
-    from rich.table import Table
-
     from tuner import screen
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("knob", "recommended", "set back to", "the recommended value is"):
-        table.add_column(title)
+    table = screen.table("knob", "recommended", "set back to", "the recommended value is")
     for flip in found:
         knob = space[flip.knob]
         table.add_row(knob.name, knob.show(flip.value), knob.show(flip.baseline), screen.escape(flip.comparison.sentence))

@@ -90,13 +90,9 @@ def knobs(
             }
         )
         return
-    from rich.table import Table
-
     from tuner import screen
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("knob", "option", "searched", "default", "meaning"):
-        table.add_column(title)
+    table = screen.table("knob", "option", "searched", "default", "meaning")
     for knob in loaded.space.knobs:
         row = (knob.name, f"--{knob.option}", options.searched(knob), knob.show(knob.default), knob.help)
         table.add_row(*map(screen.escape, row))
