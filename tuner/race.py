@@ -26,6 +26,7 @@ _APART = 0.05
 _HOPELESS = 0.1
 # Once a setting is proven, rounds go on while the mean speed missed by ending now is over this share of the margin.
 _WORTH = 0.5
+_ROUGHLY = 0.5
 _FAILURES = 2
 
 
@@ -200,7 +201,14 @@ class Race:
             cheaper = self._cost[key] < self._cost[pick]
             if (cheaper and self._near(key, leader)) or lead.missed() > self._margin * _WORTH:
                 return False
-        return True
+        return self._sharp(pick)
+
+    def _sharp(self, pick: Key) -> bool:
+        """The gain is known well enough to be told: within the precision, or within half of itself where it is large."""
+        lead = self._lead(pick, self._baseline)
+        if lead is None:
+            return True
+        return lead.proof[1] - lead.proof[0] <= max(math.log1p(self._rules.precision), _ROUGHLY * lead.centre)
 
     # -- words ---------------------------------------------------------------------------------------------------------
 

@@ -68,6 +68,19 @@ class Rounds:
     def _pairs(self, a: Key, b: Key) -> list[float]:
         return [scores[a] - scores[b] for scores in self._scores if a in scores and b in scores]
 
+    def _proof(self, pairs: Sequence[float]) -> Interval:
+        """What all looks so far say together: each one's interval holds at once with the others', so their overlap does.
+
+        A proof is thus never lost again by rounds that only sharpen it.
+        """
+        low, high = EVERYTHING
+        for count in range(1, min(len(pairs), len(self._looks) - 1) + 1):
+            now = shift_interval(pairs[:count], self._looks[count])
+            low, high = max(low, now[0]), min(high, now[1])
+            if low > high:
+                low, high = now
+        return low, high
+
     def lead(self, a: Key, b: Key) -> Lead | None:
         """None when no round measured both."""
         if (a, b) not in self._leads:
@@ -76,7 +89,7 @@ class Rounds:
                 return None
             error = centre_error(moderated_noise(pairs, self._noise), len(pairs))
             usual = centre_error(self._noise, len(pairs))
-            proof = shift_interval(pairs, self._looks[len(pairs)]) if len(pairs) < len(self._looks) else EVERYTHING
+            proof = self._proof(pairs)
             self._leads[a, b] = Lead(hodges_lehmann(pairs), error, usual, len(pairs), proof)
         return self._leads[a, b]
 

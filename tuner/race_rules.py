@@ -19,7 +19,8 @@ class RaceRules:
     """``margin``: settings within this share of each other are equal. ``min_gain``: less is not worth a change.
 
     ``confidence`` is the whole race's: it bounds the chance to recommend a setting that is no better than the baseline to
-    (1 - confidence) / 2 over all contenders and all looks together. Before ``min_rounds`` nobody is let go; a proof takes
+    (1 - confidence) / 2 over all contenders and all looks together. ``precision``: a proven gain is raced on until its
+    interval is no wider than this share, while rounds are left. Before ``min_rounds`` nobody is let go; a proof takes
     more (minimum_rounds).
     """
 
@@ -28,6 +29,7 @@ class RaceRules:
     max_rounds: int = 20
     margin: float = 0.03
     min_gain: float = 0.02
+    precision: float = 0.15
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:

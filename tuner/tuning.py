@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from runners.runner import Failure, Measurement, Outcome, Runner
+from runners.runner import Failure, Json, Measurement, Outcome, Runner
 from spaces.space import Config, Key, Value
 from tuner import answer, stop
 from tuner.budget import Budget
 from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.finalists import finalist_share, finalists
-from tuner.race import Race, RaceRules, minimum_rounds
+from tuner.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.search import Strategy
@@ -184,7 +185,7 @@ class Tuning:
         return (statistics.fmean(recent) if recent else 1.0) + 0.03
 
     def _check_budget(self) -> None:
-        need = self._least_race(1)
+        need = self._least_race()
         have = self._affordable()
         if have < need:
             raise BudgetTooSmall(
@@ -220,11 +221,11 @@ class Tuning:
     def _race_reserve(self) -> int:
         """Measurements kept back for the race."""
         total = self._affordable() + sum(t.phase != "warmup" for t in self.history)
-        return max(finalist_share(total), self._least_race(1))
+        return max(finalist_share(total), self._least_race())
 
-    def _least_race(self, contenders: int) -> int:
-        """Measurements of a race that can prove a gain of one of ``contenders`` and lets nobody go before."""
-        return (contenders + 1) * minimum_rounds(contenders, self.rules)
+    def _least_race(self) -> int:
+        """Measurements of the smallest race that can prove anything."""
+        return next(count for count in itertools.count(1) if plan(count, self.rules, 1) is not None)
 
     def _refusal(self, reserve: int, count: int = 1) -> str | None:
         more = reserve + count
@@ -236,19 +237,23 @@ class Tuning:
 
     def _new_race(self) -> tuple[Race, int]:
         space, objective = self.runner.space, self.runner.objective
-        affordable = self._affordable()
         # More finalists than the budget has rounds for only thin the proof out.
-        count = next((k for k in range(_FINALISTS, 1, -1) if self._least_race(k) <= affordable), 1)
+        count, rules = plan(self._affordable(), self.rules, _FINALISTS) or (1, self.rules)
         configs = finalists(space, self.history, objective, count)
         first = 1 + max((t.round for t in self.history), default=-1)
-        self.study.note("race", {"finalists": [dict(c) for c in configs], "first_round": first})
-        return self._race(configs), first
+        race: dict[str, Json] = {
+            "finalists": [dict(c) for c in configs],
+            "first_round": first,
+            "max_rounds": rules.max_rounds,
+        }
+        self.study.note("race", race)
+        return self._race(configs, rules), first
 
-    def _race(self, configs: Sequence[Config]) -> Race:
+    def _race(self, configs: Sequence[Config], rules: RaceRules) -> Race:
         space = self.runner.space
         keys = [space.key(c) for c in configs]
         cost = {space.key(c): space.cost(c) for c in [*configs, self.baseline]}
-        return Race(keys, space.key(self.baseline), cost, self.rules)
+        return Race(keys, space.key(self.baseline), cost, rules)
 
     def _resumed_race(self) -> tuple[Race, int] | None:
         """A race that an earlier session began and did not finish, replayed; None where the search is to go on."""
@@ -256,7 +261,7 @@ class Tuning:
         if not isinstance(note, dict) or self.study.recommendation() is not None:
             return None
         configs, first = cast("list[Config]", note["finalists"]), cast(int, note["first_round"])
-        race = self._race(configs)
+        race = self._race(configs, replace(self.rules, max_rounds=cast(int, note["max_rounds"])))
         last = max((t.round for t in self.history), default=-1)
         for number in range(first, last + 1):
             values = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -387,7 +388,7 @@ def test_restless_contenders_are_no_winners() -> None:
     ],
 )
 def test_true_gains_are_found_and_covered(gains: list[float], sigma: float, least: float, rounds: float) -> None:
-    adopted, covered, mean_rounds = rates(gains, bench.simulated(sigma, "walk"), 200)
+    adopted, covered, mean_rounds = rates(gains, bench.simulated(sigma, "walk"), 200, RaceRules(precision=1e9))
     assert adopted >= least
     assert covered >= 0.93
     assert mean_rounds <= rounds
@@ -397,3 +398,21 @@ def test_an_end_by_the_budget_does_not_spoil_the_error_rate() -> None:
     races = [bench.race([0.0] * 4, bench.simulated(0.05, "none"), seed, RULES, stop_after=9 + seed % 4) for seed in range(400)]
     assert bench.share([r.result.adopt for r in races]) <= 0.07
     assert bench.share([r.covered for r in races]) >= 0.9
+
+
+@pytest.mark.parametrize(("gain", "sigma"), [(0.1, 0.05), (0.3, 0.08), (1.0, 0.1)])
+def test_a_proven_gain_is_sharpened_while_rounds_are_left(gain: float, sigma: float) -> None:
+    def widths(precision: float) -> tuple[float, float]:
+        races = [
+            bench.race([gain], bench.simulated(sigma, "none"), seed, RaceRules(precision=precision)) for seed in range(100)
+        ]
+        found = [r.result.gain for r in races if r.result.adopt]
+        assert len(found) > 80
+        assert bench.share([r.covered for r in races]) >= 0.9
+        return statistics.median(g.high / g.low for g in found if g is not None), bench.share([r.result.adopt for r in races])
+
+    blunt, adopted_blunt = widths(1e9)
+    sharp, adopted_sharp = widths(0.15)
+    assert sharp < blunt
+    assert sharp < max(1.25, (1 + gain) ** 0.55)
+    assert adopted_sharp >= adopted_blunt, "what is proven stays proven"
