@@ -15,11 +15,9 @@ from runners.aio.plain import CHUNK, Expected, aligned, check_size, edges, read_
 from runners.runner import FailureKind
 from runners.worker import Reply, Request, serve
 
-# No setting can do better: nothing is left to write to, or nothing is left that answers.
-_ENVIRONMENT = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS, errno.ESTALE, errno.ENOMEM, errno.EACCES)
-)
+# No setting can do better: nothing is left to write to, or nothing that answers.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_GONE = (errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS, errno.ESTALE, errno.ENOMEM, errno.EACCES, errno.ENOENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ def classify(error: OSError) -> tuple[FailureKind, str]:
         reason = f"{os.fsdecode(error.filename)}: {reason}"
     if error.errno in _FULL:
         return "environment", f"the disk is full ({reason})"
-    if error.errno in _ENVIRONMENT:
+    if error.errno in _GONE:
         return "environment", f"the device or folder can't be used any more ({reason})"
     return "infeasible", reason
 

@@ -11,7 +11,7 @@ Words = NDArray[np.uint64]
 MAX_FILES = 1 << 16
 _GENERATIONS = 1 << 16
 _BASE = 8 << 20
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ODD = 0x9E3779B97F4A7C15
 
 
 def next_generation(generation: int) -> int:
@@ -34,7 +34,7 @@ def fill_random(buffer: Bytes, seed: int) -> None:
     base = generator.integers(0, 2**64, size // 8, dtype=np.uint64)
     for number, start in enumerate(range(0, buffer.size, _BASE)):
         chunk = buffer[start : start + _BASE]
-        varied = (base ^ (_ODD * np.uint64(2 * number + 1))) if number else base
+        varied = (base ^ np.uint64(_ODD * number % 2**64)) if number else base
         chunk[:] = varied.view(np.uint8)[: chunk.size]
 
 

@@ -59,16 +59,16 @@ class Measuring:
         replies = self._ask(lambda rank: {**request, "seed": 1000 * rank.number})
         if isinstance(replies, Failure):
             return replies
-        count = self._plan.rounds
-        writes = self._turns.rounds(count, self._plan.write)
-        reads = self._turns.rounds(count, self._plan.read)
-        self._turns.advance(self._plan.write or self._plan.read, count)
+        plan = self._plan
+        writes = self._turns.rounds(plan.write_rounds, plan.write)
+        reads = self._turns.rounds(plan.read_rounds, plan.read)
+        self._turns.advance(plan.write or plan.read, plan.write_rounds or plan.read_rounds)
         reread = {file for batch in reads for file, _ in batch}
-        for number, batch in enumerate(writes if self._job.writes else []):
+        for number, batch in enumerate(writes):
             failed = self._write(batch, self._full(batch, reread, thorough, number == 0))
             if failed is not None:
                 return failed
-        for batch in reads if self._job.reads else []:
+        for batch in reads:
             failed = self._read(batch)
             if failed is not None:
                 return failed

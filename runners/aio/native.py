@@ -73,9 +73,9 @@ class NativeEngine:
             try:
                 self._lanes.append(_Lane(setting))
             except OSError as error:
-                if error.errno != errno.EAGAIN:
+                if error.errno not in (errno.EAGAIN, errno.EINVAL):
                     raise
-                if time.monotonic() > deadline:
+                if error.errno == errno.EINVAL or time.monotonic() > deadline:
                     raise _no_events(setting) from None
                 # This rank and others may still be giving back the queues of the setting before.
                 time.sleep(0.01)
@@ -152,7 +152,9 @@ def _judge(requests: Requests) -> None:
     if failed.size:
         number = -int(failed[0])
         raise _refused(OSError(number, os.strerror(number)), int(failed.size), requests.count)
-    raise EngineFailure("wrong", f"{int(results.sum())} of {requests.length} bytes of a slice were moved")
+    raise EngineFailure(
+        "wrong", f"{int(results.sum())} of {requests.length} bytes of a slice were moved; DeepSpeed's op would report success"
+    )
 
 
 def _refused(error: Exception, count: int = 0, total: int = 0) -> Exception:

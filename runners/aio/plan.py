@@ -10,6 +10,8 @@ from itertools import zip_longest
 ROUNDS = 4
 WORK_BYTES = 512 << 20
 MOST_FILES = 256
+# Of one size in a batch. Only sizes more than this apart get unequal bytes.
+MOST_OPERATIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One measurement: ``rounds`` batches in each direction; the sizes of each rank's operations in a batch."""
+    """One measurement: the sizes of each rank's operations in a batch, and how many batches, for each direction."""
 
-    rounds: int
     read: tuple[int, ...]
     write: tuple[int, ...]
+    read_rounds: int
+    write_rounds: int
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -58,24 +61,25 @@ class Plan:
     @property
     def written(self) -> int:
         """Bytes that a rank writes in a measurement."""
-        return self.rounds * sum(self.write)
+        return self.write_rounds * sum(self.write)
 
 
 def plan(job: Job, volume: Volume) -> Plan:
-    """Equal bytes of each tensor size, in as many rounds (up to ROUNDS) as the volume allows."""
+    """Equal bytes of each tensor size, in as many rounds (up to ROUNDS) as the volume allows: small batches, small buffers."""
     least = max(job.sizes) * len(job.sizes) * job.ranks
-    directions = [amount for amount, moved in ((volume.read, job.reads), (volume.write, job.writes)) if moved]
-    rounds = max(1, min(ROUNDS, min(directions) // least))
+    reads = max(1, min(ROUNDS, volume.read // least)) if job.reads else 0
+    writes = max(1, min(ROUNDS, volume.write // least)) if job.writes else 0
     return Plan(
-        rounds,
-        _batch(job, volume.read // rounds) if job.reads else (),
-        _batch(job, volume.write // rounds) if job.writes else (),
+        _batch(job, volume.read // reads) if reads else (),
+        _batch(job, volume.write // writes) if writes else (),
+        reads,
+        writes,
     )
 
 
 def _batch(job: Job, size: int) -> tuple[int, ...]:
     share = max(size // job.ranks // len(job.sizes), *job.sizes)
-    return tuple(size for size in job.sizes for _ in range(max(1, share // size)))
+    return tuple(size for size in job.sizes for _ in range(min(MOST_OPERATIONS, max(1, share // size))))
 
 
 def files_per_size(job: Job, room: Sequence[int]) -> dict[int, int]:
@@ -86,8 +90,7 @@ def files_per_size(job: Job, room: Sequence[int]) -> dict[int, int]:
     """
     fits = min(room)
     target = max(WORK_BYTES // job.ranks // len(job.sizes), 2 * max(job.sizes))
-    shares = range(target // max(job.sizes) * max(job.sizes), 0, -max(job.sizes))
-    for share in (target, *shares, min(job.sizes)):
+    for share in (target, fits // len(job.sizes), min(job.sizes)):
         counts = {size: min(MOST_FILES, max(1, share // size)) for size in job.sizes}
         if sum(size * count for size, count in counts.items()) <= fits:
             return counts

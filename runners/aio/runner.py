@@ -248,7 +248,7 @@ class AioRunner:
         evidence: dict[str, Json] = {
             "engine": self.engine,
             "ranks": self._job.ranks,
-            "rounds": self._plan.rounds,
+            "rounds": len(readings.reads) + len(readings.writes),
             "bytes_read": sum(timed.bytes for timed in readings.reads),
             "bytes_verified": sum(timed.bytes for timed in (*readings.reads, *readings.writes)),
             "bytes_read_back": readings.fetched,
@@ -337,9 +337,16 @@ def effective(read_share: float, read_gbs: float | None, write_gbs: float | None
 
 
 def _samples(job: Job, readings: Readings) -> tuple[float, ...]:
-    reads: list[float | None] = [timed.gbs for timed in readings.reads] or [None for _ in readings.writes]
-    writes: list[float | None] = [timed.gbs for timed in readings.writes] or [None for _ in readings.reads]
-    return tuple(effective(job.read_share, read, write) for read, write in zip(reads, writes, strict=True))
+    """The objective of each round; where one direction has fewer rounds, each of them stands for several."""
+    reads, writes = readings.reads, readings.writes
+    return tuple(
+        effective(
+            job.read_share,
+            reads[number % len(reads)].gbs if reads else None,
+            writes[number % len(writes)].gbs if writes else None,
+        )
+        for number in range(max(len(reads), len(writes)))
+    )
 
 
 def _rate(timeds: Sequence[Timed]) -> float:

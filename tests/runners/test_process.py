@@ -145,11 +145,7 @@ def test_a_signal_is_a_crash() -> None:
 
 def test_the_program_dies_with_us(tmp_path: Path) -> None:
     inner = "import os, sys, time, pathlib; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)"
-    outer = (
-        "import sys\n"
-        "from runners.process import run\n"
-        "run([sys.executable, '-c', sys.argv[1], sys.argv[2]], limit=600)\n"
-    )
+    outer = "import sys\nfrom runners.process import run\nrun([sys.executable, '-c', sys.argv[1], sys.argv[2]], limit=600)\n"
     root = Path(__file__).parents[2]
     parent = subprocess.Popen(python(outer, inner, tmp_path / "pid"), cwd=root)
     pid = pid_from(tmp_path / "pid")

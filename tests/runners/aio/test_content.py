@@ -21,7 +21,9 @@ def test_a_tag_names_file_generation_and_sector(f: int, g: int, s: int, f2: int,
     assert [int(tag) - int(one[0]) for tag in one] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("file", "generation", "first"), [(-1, 1, 0), (MAX_FILES, 1, 0), (0, 0, 0), (0, 65536, 0), (0, 1, 2**32)])
+@pytest.mark.parametrize(
+    ("file", "generation", "first"), [(-1, 1, 0), (MAX_FILES, 1, 0), (0, 0, 0), (0, 65536, 0), (0, 1, 2**32)]
+)
 def test_what_does_not_fit_a_tag_is_refused(file: int, generation: int, first: int) -> None:
     with pytest.raises(ValueError, match="no tag"):
         tags(file, generation, first, 1)
