@@ -74,7 +74,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: napping\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[clustertune.targets]\nnaps = napping\n")
-    return {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "CLUSTERTUNE_STORAGE": str(tmp_path / "s.db"), "COLUMNS": "200"}
+    ours = {"PYTHONPATH": str(tmp_path / "site"), "CLUSTERTUNE_STORAGE": str(tmp_path / "s.db"), "COLUMNS": "200"}
+    return {**os.environ, **ours}
 
 
 def tune(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

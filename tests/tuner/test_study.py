@@ -183,7 +183,8 @@ def test_first_starts_at_once_all_succeed(tmp_path: Path) -> None:
         "from tuner.study import Storage, Header\n"
         "from runners.runner import Objective\n"
         "while time.time() < float(sys.argv[2]): pass\n"
-        "with Storage(sys.argv[1]) as s: s.create(sys.argv[3], Header('aio', 'x', Objective('m', 'u'), {}, {}, {}, {}, {}, 1.0))\n"
+        "header = Header('aio', 'x', Objective('m', 'u'), {}, {}, {}, {}, {}, 1.0)\n"
+        "with Storage(sys.argv[1]) as s: s.create(sys.argv[3], header)\n"
     )
     go = str(time.time() + 1.5)
     command = [sys.executable, "-c", script, str(tmp_path / "s.db"), go]
