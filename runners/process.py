@@ -21,6 +21,7 @@ _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
 _CHUNK = 65536
 CAPTURE = 16 << 20
+_ASK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,11 @@ def run(
     cwd: Path | None = None,
     grace: float = 2.0,
     capture: int = CAPTURE,
+    enough: Callable[[], bool] | None = None,
 ) -> Completed | Failure:
-    """Runs ``argv`` for at most ``limit`` seconds in a session of its own.
+    """Runs ``argv`` for at most ``limit`` seconds in a session of its own, or until ``enough``, asked twice a second, is true.
 
-    Failure "environment" where it can't be started, "timeout" over the limit, "crash" when a signal ended it. Whatever it
+    Failure "environment" where it can't be started, "timeout" when it was stopped, "crash" when a signal ended it. Whatever it
     started is killed too: politely first, ``grace`` seconds later without asking. If this process dies, the program dies.
     The kernel ties that to the thread that called: a thread that calls must outlive the program, as it does here.
     """
@@ -65,10 +67,10 @@ def run(
         return Failure("environment", f"{argv[0]} can't be started: {error.strerror or error}")
     assert process.stdout is not None
     assert process.stderr is not None
-    outputs = {process.stdout: _Tail(capture), process.stderr: _Tail(capture)}
+    outputs = {process.stdout: Tail(capture), process.stderr: Tail(capture)}
     ended = False
     try:
-        ended = _pump(process.pid, outputs, begun + limit)
+        ended = _pump(process.pid, outputs, begun + limit, enough or (lambda: False))
     finally:
         # The dead leader stays unreaped until its group is gone: as long as it does, nobody else can be given its number.
         end_group(process.pid, 0.0 if ended else grace)
@@ -84,7 +86,7 @@ def run(
     return Completed(tuple(argv), returncode, stdout, stderr, seconds)
 
 
-class _Tail:
+class Tail:
     """The last ``size`` bytes of a stream."""
 
     def __init__(self, size: int) -> None:
@@ -101,8 +103,9 @@ class _Tail:
         return b"".join(self._parts)[-self._size :].decode(errors="replace")
 
 
-def _pump(pid: int, outputs: Mapping[IO[bytes], _Tail], deadline: float) -> bool:
-    """Reads until the program ends (True) or the deadline passes (False)."""
+def _pump(pid: int, outputs: Mapping[IO[bytes], Tail], deadline: float, enough: Callable[[], bool]) -> bool:
+    """Reads until the program ends (True), or the deadline passes or ``enough`` is true (False)."""
+    asked = time.monotonic()
     with selectors.DefaultSelector() as selector:
         for stream, tail in outputs.items():
             os.set_blocking(stream.fileno(), False)
@@ -120,8 +123,13 @@ def _pump(pid: int, outputs: Mapping[IO[bytes], _Tail], deadline: float) -> bool
                     selector.unregister(key.fileobj)
             if gone:
                 return True
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now >= deadline:
                 return False
+            if now - asked >= _ASK:
+                asked = now
+                if enough():
+                    return False
             if not selector.get_map():
                 time.sleep(pause)
             pause = min(0.02, pause * 2)

@@ -93,6 +93,8 @@ class Progress(Reporter):
 
     def phase(self, name: Phase, why: str) -> None:
         self._phase = name
+        if name == "compare":
+            self._budget = None  # each that is compared has its own
         self._console.print(f"[bold]{name}[/] [dim]{escape(why)}[/]")
 
     def measured(self, trial: Trial, best: Trial | None) -> None:
@@ -200,7 +202,7 @@ def _details(answer: Recommendation, space: Space) -> list[str]:
     if answer.equals:
         names = "; ".join(_changes(config, answer.config, space) for config in answer.equals[:3])
         more = f" and {len(answer.equals) - 3} more" if len(answer.equals) > 3 else ""
-        lines.append(f"equals   {names}{more} (can't be told apart; the cheapest is recommended)")
+        lines.append(f"equals   {names}{more} (can't be told apart from it)")
     best = evidence.get("best_by_metric")
     for metric, found in (best if isinstance(best, dict) else {}).items():
         if isinstance(found, dict):

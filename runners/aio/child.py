@@ -11,7 +11,7 @@ from typing import Any
 
 from runners.aio.content import Bytes, Sectors, fill_random
 from runners.aio.engine import Engine, EngineFailure, Setting
-from runners.aio.plain import CHUNK, Expected, aligned, check_size, edges, read_back, spots, write_file
+from runners.aio.plain import CHUNK, Expected, aligned, check_size, edges, read_back, settle, spots, write_file
 from runners.runner import FailureKind
 from runners.worker import Reply, Request, serve
 
@@ -68,6 +68,7 @@ class Child:
             view = buffer[: item.size]
             Sectors(view, item.sector).stamp(item.file, item.generation)
             write_file(item.path, view, item.sector)
+        settle([item.path for item in items])
         return {}
 
     def do_configure(self, setting: dict[str, Any], sizes: list[int], seed: int) -> Reply:

@@ -7,27 +7,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
-from runners.aio import engines
-from runners.aio.doctor import preflight, tensor_sizes
+from runners.aio import engines, figures
+from runners.aio.doctor import preflight
 from runners.aio.engine import Setting
-from runners.aio.measuring import Measuring, Readings, Timed
-from runners.aio.options import READ_SHARE, Options
+from runners.aio.job import devices_of, job_of, volume_of
+from runners.aio.measuring import Measuring
+from runners.aio.options import Options
 from runners.aio.plan import Job, Plan, Turns, Volume, files_per_size, plan
 from runners.aio.plausible import implausible
 from runners.aio.ranks import Rank, Ranks
 from runners.aio.storage import HEADROOM
-from runners.device import Device, check_folder, inspect
-from runners.limits import aio_events, available_memory, memlock
+from runners.device import Device, inspect
+from runners.limits import aio_events, available_memory
 from runners.lock import lock_device
-from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem, UsageError
+from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem
 from runners.scratch import Scratch, clear
-from spaces.aio import Limits, for_machine, padded
+from spaces.aio import Limits, for_machine
 from spaces.space import Config, Space
 from spaces.units import format_duration, format_size
 
-MOST_RANKS = 64
 _LOAD_LIMIT = 180.0
 
 
@@ -55,14 +54,14 @@ class AioRunner:
 
     @classmethod
     def create(cls, options: Options, space: Space) -> AioRunner:
-        devices = _devices(options)
-        job = _job(options, max(device.sector for device in devices), len(devices))
+        devices = devices_of(options)
+        job = job_of(options, max(device.sector for device in devices), len(devices))
         events = aio_events()
         if events is None:
             raise EnvironmentProblem("this kernel has no asynchronous I/O (/proc/sys/fs/aio-max-nr is missing)")
         sector = max(device.sector for device in devices)
         limits = Limits(job.sizes, sector, job.ranks, options.handles, events.free)
-        volume = _volume(job)
+        volume = volume_of(job)
         choice = engines.choose(options.engine, sum(plan(job, volume).slots))
         return cls(options, job, devices, choice, for_machine(space, limits), volume)
 
@@ -203,10 +202,10 @@ class AioRunner:
     def measure(self, config: Config, limit: float) -> Outcome:
         """One measurement; ``limit`` counts from where the workers are ready and the work files whole."""
         begun = time.monotonic()
-        assert self._ranks is not None, "prepare comes first"
         broken = self.space.broken(config)
         if broken:
             return Failure("infeasible", broken[0])
+        assert self._ranks is not None, "prepare comes first"
         restored, failed = self._restore()
         if failed is not None:
             return Failure(failed.kind, failed.reason, failed.log, time.monotonic() - begun, restored)
@@ -228,11 +227,17 @@ class AioRunner:
         if failed is not None:
             return Failure(failed.kind, failed.reason, failed.log, seconds, written)
         self._seen.add(key)
-        metrics = _metrics(self._job, readings)
-        doubt = implausible(metrics, _ceiling(self._devices))
+        metrics = figures.metrics(self._job, readings)
+        doubt = implausible(metrics, figures.ceiling(self._devices))
         if doubt is not None:
             return Failure("wrong", doubt, "", seconds, written)
-        return Measurement(metrics, _samples(self._job, readings), seconds, written, self._evidence(readings))
+        return Measurement(
+            metrics,
+            figures.samples(self._job, readings),
+            seconds,
+            written,
+            figures.evidence(self._job, self._devices, self.engine, readings),
+        )
 
     def _restore(self) -> tuple[int, Failure | None]:
         """Workers that died are started, files that a failure left torn are written anew. Bytes written, what failed."""
@@ -243,28 +248,6 @@ class AioRunner:
             if failed is not None:
                 return 0, Failure("environment", f"the {self.engine} engine does not start again: {failed.reason}", failed.log)
         return self._ranks.fill(list(self._turns.files())) if self._job.work_files else (0, None)
-
-    def _evidence(self, readings: Readings) -> dict[str, Json]:
-        evidence: dict[str, Json] = {
-            "engine": self.engine,
-            "ranks": self._job.ranks,
-            "rounds": len(readings.reads) + len(readings.writes),
-            "bytes_read": sum(timed.bytes for timed in readings.reads),
-            "bytes_verified": sum(timed.bytes for timed in (*readings.reads, *readings.writes)),
-            "bytes_read_back": readings.fetched,
-            "io_seconds": readings.io_seconds,
-            "check_seconds": readings.check_seconds,
-        }
-        if len(self._devices) > 1:
-            evidence["devices"] = {
-                str(device.folder): {
-                    name: _mean([timed.devices[str(device.folder)] for timed in timeds])
-                    for name, timeds in (("read_gbs", readings.reads), ("write_gbs", readings.writes))
-                    if timeds
-                }
-                for device in self._devices
-            }
-        return evidence
 
     def close(self) -> None:
         ranks, self._ranks = self._ranks, None
@@ -279,89 +262,6 @@ class AioRunner:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _devices(options: Options) -> list[Device]:
-    if not options.device:
-        raise UsageError("device", "(none)", "name a folder on the device to tune")
-    folders: dict[Path, None] = dict.fromkeys(check_folder(text) for text in options.device)
-    return [inspect(folder) for folder in folders]
-
-
-def _job(options: Options, sector: int, devices: int) -> Job:
-    share = READ_SHARE[options.workload] if options.read_share is None else options.read_share
-    if not 0 <= share <= 1:
-        raise UsageError("read-share", options.read_share, "must be from 0 (writes alone) to 1 (reads alone)")
-    if not 1 <= options.ranks <= MOST_RANKS:
-        raise UsageError("ranks", options.ranks, f"must be from 1 to {MOST_RANKS}")
-    if options.ranks < devices:
-        raise UsageError("ranks", options.ranks, f"must be at least the number of devices, {devices}: each gets a rank")
-    if options.handles < 1:
-        raise UsageError("handles", options.handles, "must be at least 1")
-    sizes = tensor_sizes(options)
-    for size in sizes:
-        if size % sector:
-            works = padded(size, sector)
-            raise UsageError(
-                "tensor-size",
-                options.tensor_size,
-                f"{size} bytes are not a whole number of {sector}-byte sectors, the tail would never reach the disk; "
-                f"{works} would be",
-            )
-    return Job(tuple(sorted(sizes, reverse=True)), options.ranks, share, options.workload == "checkpoint")
-
-
-def _volume(job: Job) -> Volume:
-    """The usual volume, or the least where more could not be locked in memory."""
-    usual = Volume()
-    return usual if memlock().allows(sum(plan(job, usual).slots)) else Volume(0, 0)
-
-
-def _metrics(job: Job, readings: Readings) -> dict[str, float]:
-    metrics = {}
-    if readings.reads:
-        metrics["read_gbs"] = _rate(readings.reads)
-    if readings.writes:
-        metrics["write_gbs"] = _rate(readings.writes)
-    return {"effective_gbs": effective(job.read_share, metrics.get("read_gbs"), metrics.get("write_gbs")), **metrics}
-
-
-def effective(read_share: float, read_gbs: float | None, write_gbs: float | None) -> float:
-    """GB/s at which bytes move of which ``read_share`` are read: the time of both directions added."""
-    seconds = 0.0
-    if read_gbs is not None:
-        seconds += read_share / read_gbs
-    if write_gbs is not None:
-        seconds += (1 - read_share) / write_gbs
-    return 1 / seconds
-
-
-def _samples(job: Job, readings: Readings) -> tuple[float, ...]:
-    """The objective of each round; where one direction has fewer rounds, each of them stands for several."""
-    reads, writes = readings.reads, readings.writes
-    return tuple(
-        effective(
-            job.read_share,
-            reads[number % len(reads)].gbs if reads else None,
-            writes[number % len(writes)].gbs if writes else None,
-        )
-        for number in range(max(len(reads), len(writes)))
-    )
-
-
-def _rate(timeds: Sequence[Timed]) -> float:
-    return sum(timed.bytes for timed in timeds) / sum(timed.seconds for timed in timeds) / 1e9
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _ceiling(devices: Sequence[Device]) -> float | None:
-    """GB/s that the distinct disks carry together; None when one is unknown."""
-    disks = {device.disk_ids: device.ceiling_gbs for device in devices}
-    known = [ceiling for ceiling in disks.values() if ceiling is not None]
-    return sum(known) if len(known) == len(disks) else None
 
 
 def _where(devices: Sequence[Device]) -> str:

@@ -21,7 +21,8 @@ from tuner import stop
 from tuner.budget import Budget, Limits
 from tuner.race import RaceRules
 from tuner.search import default_strategy
-from tuner.study import Header, Storage, Study
+from tuner.storage import Storage
+from tuner.study import Header, Study
 from tuner.tuning import Tuning
 
 

@@ -11,9 +11,11 @@ import pytest
 from support.synthetic import SPACE
 
 from runners.runner import Failure, Measurement, Objective
+from tuner.database import default_storage
 from tuner.errors import TunerError, WrongUsage
 from tuner.recommendation import Gain, Recommendation
-from tuner.study import Header, Storage, default_storage, new_name
+from tuner.storage import Storage, new_name
+from tuner.study import Header
 
 OBJECTIVE = Objective("effective_gbs", "GB/s")
 HEADER = Header(
@@ -158,7 +160,7 @@ def test_a_read_only_file_gets_a_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     script = (
         "import os, sys\n"
-        "from tuner.study import Storage\n"
+        "from tuner.storage import Storage\n"
         "from tuner.errors import WrongUsage\n"
         "import optuna, sqlalchemy, alembic\n"
         "if os.getuid() == 0: os.setuid(65534)\n"
@@ -180,7 +182,8 @@ def test_a_read_only_file_gets_a_sentence(tmp_path: Path) -> None:
 def test_first_starts_at_once_all_succeed(tmp_path: Path) -> None:
     script = (
         "import sys, time\n"
-        "from tuner.study import Storage, Header\n"
+        "from tuner.storage import Storage\n"
+        "from tuner.study import Header\n"
         "from runners.runner import Objective\n"
         "while time.time() < float(sys.argv[2]): pass\n"
         "header = Header('aio', 'x', Objective('m', 'u'), {}, {}, {}, {}, {}, 1.0)\n"

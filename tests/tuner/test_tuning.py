@@ -15,7 +15,8 @@ from tuner.budget import Budget, Limits
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.recommendation import Recommendation
 from tuner.search import default_strategy
-from tuner.study import Header, Storage, Study
+from tuner.storage import Storage
+from tuner.study import Header, Study
 from tuner.tuning import Tuning
 
 GENEROUS = Limits(seconds=None, trials=90, bytes_written=None)
@@ -76,7 +77,8 @@ def test_the_baseline_is_measured_again_and_again(storage: Storage) -> None:
     runner = Synthetic()
     study = new(storage, runner)
     tuning(study, runner).run()
-    gaps = [len(list(group)) for same, group in itertools.groupby(m == SPACE.default for m in runner.measured) if not same]
+    before_race = [t.config for t in study.trials(SPACE) if t.phase != "race"]
+    gaps = [len(list(group)) for same, group in itertools.groupby(c == SPACE.default for c in before_race) if not same]
     assert max(gaps) <= 6
 
 
@@ -143,7 +145,7 @@ def test_when_everything_fails_the_run_ends_soon(storage: Storage) -> None:
     assert len(runner.measured) <= 6
 
 
-@pytest.mark.parametrize("kill_at", [0, 1, 2, 10, 40, 70])
+@pytest.mark.parametrize("kill_at", [0, 1, 2, 10, 35])
 def test_interrupted_anywhere_nothing_finished_is_lost(storage: Storage, kill_at: int) -> None:
     def interrupt(count: int) -> None:
         if count == kill_at:
@@ -151,14 +153,12 @@ def test_interrupted_anywhere_nothing_finished_is_lost(storage: Storage, kill_at
 
     runner = Synthetic(before=interrupt)
     study = new(storage, runner)
-    try:
-        answer = tuning(study, runner).run()
-    except Interrupted as error:
-        assert f"{kill_at} measurements" in error.message
-        assert len(study.trials(SPACE)) == kill_at
-        goes_on = Synthetic(seed=1)
-        answer = tuning(study, goes_on, seed=1).run()
-        assert len(goes_on.measured) < 90, "it did not start again"
+    with pytest.raises(Interrupted, match=f"{kill_at} measurements"):
+        tuning(study, runner).run()
+    assert len(study.trials(SPACE)) == kill_at
+    goes_on = Synthetic(seed=1)
+    answer = tuning(study, goes_on, seed=1).run()
+    assert len(goes_on.measured) <= 91 - kill_at, "it did not start again"
     assert answer.decision == "adopt"
     assert answer.trials <= 91
 

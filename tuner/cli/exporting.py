@@ -92,9 +92,10 @@ def _export(
     as_json: bool,
     options: dict[str, Any],
 ) -> None:
+    from tuner.database import default_storage
     from tuner.export import export
     from tuner.followup import finished
-    from tuner.study import Storage, default_storage
+    from tuner.storage import Storage
 
     if format is not None and into is not None:
         raise WrongUsage("--format and --into can't be used together: the file to merge into has its own format")

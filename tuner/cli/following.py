@@ -31,7 +31,8 @@ def add_to(app: typer.Typer) -> None:
 
 def studies(storage: options.StorageOption = None, as_json: options.AsJson = False) -> None:
     """List the studies, newest first."""
-    from tuner.study import Storage, default_storage
+    from tuner.database import default_storage
+    from tuner.storage import Storage
 
     with Storage(storage or default_storage(), create=False) as opened:
         lines = opened.listing()
@@ -58,7 +59,8 @@ def show_study(
 ) -> None:
     """Show a study's answer, and with --trials everything that was measured."""
     from tuner import targets
-    from tuner.study import Storage, default_storage
+    from tuner.database import default_storage
+    from tuner.storage import Storage
 
     with Storage(storage or default_storage(), create=False) as opened:
         record = opened.open(study)
@@ -122,7 +124,8 @@ def delete(
     storage: options.StorageOption = None,
 ) -> None:
     """Delete a study with all its measurements."""
-    from tuner.study import Storage, default_storage
+    from tuner.database import default_storage
+    from tuner.storage import Storage
 
     with Storage(storage or default_storage(), create=False) as opened:
         opened.open(study)

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.aio.figures import effective
 from runners.aio.plan import MOST_FILES, MOST_OPERATIONS, ROUNDS, Job, Turns, Volume, files_per_size, plan
 from runners.aio.plausible import implausible
-from runners.aio.runner import effective
 
 M = 1 << 20
 sizes = st.lists(st.sampled_from([512, 4096, M, 2 * M, 8 * M, 64 * M, 400 * M]), min_size=1, max_size=3, unique=True).map(

@@ -1,0 +1,121 @@
+"""Opening the database that keeps the studies, and its errors as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.errors import NotUsable, WrongUsage
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+
+
+def default_storage() -> str:
+    """``studies.db`` in the user's data folder (XDG_DATA_HOME), or what CLUSTERTUNE_STORAGE says."""
+    named = os.environ.get("CLUSTERTUNE_STORAGE")
+    if named:
+        return named
+    base = os.environ.get("XDG_DATA_HOME")
+    folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "share"
+    return str(folder / "clustertune" / "studies.db")
+
+
+def sqlite_path(where: str) -> Path | None:
+    if where.startswith("sqlite:///"):
+        return Path(where.removeprefix("sqlite:///")).expanduser()
+    if "://" in where:
+        return None
+    return Path(where).expanduser()
+
+
+def check_file(path: Path, *, create: bool) -> None:
+    """Says in a sentence what SQLAlchemy would say in a traceback."""
+    if path.is_dir():
+        raise WrongUsage(f"--storage {path}: is a folder", "name a file in it, like studies.db")
+    if not path.exists():
+        if not create:
+            raise WrongUsage(f"there are no studies yet: {path} does not exist", "`tune aio --device DIR` makes the first")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongUsage(f"--storage {path}: its folder can't be made ({error.strerror})") from None
+        if not os.access(path.parent, os.W_OK):
+            raise WrongUsage(f"--storage {path}: its folder is not writable", "name a file in a folder of yours")
+        return
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise WrongUsage(f"--storage {path}: is not readable and writable", f"chmod u+rw {path}, or another --storage")
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start and start != b"SQLite format 3\0":
+        raise WrongUsage(f"--storage {path}: is not a SQLite file", "name another file; this one is left as it is")
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path | None) -> Iterator[None]:
+    """Two first starts at once must not both create the tables."""
+    if path is None:
+        yield
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # network file systems without locks: the race is back, tuning still works
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def connect_storage(where: str, path: Path | None) -> RDBStorage:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if path is None:
+        return optuna.storages.RDBStorage(where, engine_kwargs={"pool_pre_ping": True})
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=60, check_same_thread=False)
+        # A write-ahead log keeps finished trials through kill -9 without an fsync at each commit.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    # The URL only selects the dialect: paths may hold ?, % and braces, which URLs and Optuna's templates read otherwise.
+    return optuna.storages.RDBStorage("sqlite:///studies.db", engine_kwargs={"creator": connect})
+
+
+@contextlib.contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Database errors as sentences."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError, sqlite3.Error, ImportError, RuntimeError) as error:
+        raise _sentence(where, _root(error)) from None
+
+
+def _root(error: BaseException) -> BaseException:
+    """What the database itself said, under the layers that passed it on."""
+    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = inner
+    return error
+
+
+def _sentence(where: str, error: BaseException) -> WrongUsage | NotUsable:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "malformed" in text or "not a database" in text:
+        return WrongUsage(f"--storage {where}: is a damaged SQLite file", "move it away or name another --storage")
+    if "readonly" in text or "read-only" in text:
+        return WrongUsage(f"--storage {where}: can't be written", "check its mode and its folder's, or name another --storage")
+    if "no longer compatible" in text:
+        return WrongUsage(f"--storage {where}: was made by another Optuna version", "pip install --upgrade optuna")
+    if "disk is full" in text or "disk I/O" in text:
+        return NotUsable(f"the studies can't be kept in {where}: {text}", "free some space and `tune resume`")
+    return NotUsable(f"the studies can't be kept in {where}: {text}", "name another --storage")
