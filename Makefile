@@ -5,16 +5,16 @@ TIME ?= 1m
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# Where make demo does its I/O: a folder on the disk to tune, removed again.
+# Where make demo does its I/O and keeps its study: a folder on the disk to tune.
 DEMO ?= $(CURDIR)/.demo
 
 .PHONY: demo test lint unit system bench bench-search bench-race system-packages clean
 
 demo: $(VENV)/.base $(if $(filter deepspeed,$(ENGINE)),$(VENV)/.all)
 	@mkdir -p "$(DEMO)"
-	@$(BIN)/tune aio --device "$(DEMO)" --engine $(ENGINE) --time $(TIME); \
-	  code=$$?; rmdir "$(DEMO)" 2>/dev/null; \
-	  if [ $$code -eq 3 ]; then echo "demo: the defaults are already best here, which is an answer too"; exit 0; fi; exit $$code
+	@code=0; $(BIN)/tune aio --device "$(DEMO)" --engine $(ENGINE) --time $(TIME) --storage "$(DEMO)/studies.db" || code=$$?; \
+	  if [ $$code -eq 3 ]; then echo "demo: the defaults are already best here, which is an answer too"; code=0; fi; \
+	  echo "demo: tune is $(BIN)/tune here; the study is kept in $(DEMO)/studies.db, the work files are gone"; exit $$code
 
 test: system-packages lint unit system
 

@@ -128,10 +128,18 @@ def _sign(handle: int, what: str) -> None:
 
 def _taken(device_id: str, handle: int) -> EnvironmentProblem:
     pid, who = _holder(handle)
-    mend = f"wait for it, or stop it: kill {pid}" if pid else "wait for it to end"
+    mend = f"wait until process {pid} has ended" if pid else "wait for it to end"
     return EnvironmentProblem(
-        f"the device {device_id} is being tuned already {who}; two at once would measure each other", mend
+        f"the disk {_name(device_id)} is being measured already {who}; two at once would measure each other", mend
     )
+
+
+def _name(device_id: str) -> str:
+    """As people call it: vda for 254:0, or the numbers where the kernel has no name."""
+    try:
+        return Path(f"/sys/dev/block/{device_id}").readlink().name
+    except OSError:
+        return device_id
 
 
 def _holder(handle: int) -> tuple[int | None, str]:

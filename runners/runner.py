@@ -117,6 +117,9 @@ class Runner(Protocol):
     def bytes_per_measurement(self) -> int:
         """Bytes that one measurement writes to the user's device, at most; 0 when it writes nothing."""
 
+    def bytes_to_prepare(self) -> int:
+        """Bytes that prepare will write to the user's device, at most; 0 when it writes nothing."""
+
     @property
     def bytes_prepared(self) -> int:
         """Bytes that prepare wrote."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import NotUsable, WrongUsage
+from tuner.errors import NoStudies, NotUsable, WrongUsage
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -24,6 +25,13 @@ def default_storage() -> str:
     base = os.environ.get("XDG_DATA_HOME")
     folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "share"
     return str(folder / "clustertune" / "studies.db")
+
+
+def spelled(study: str, where: str) -> str:
+    """``study`` as the words of a command, with ``--storage`` where that is not the usual place; no password is shown."""
+    if where == default_storage():
+        return shlex.quote(study)
+    return f"{shlex.quote(study)} --storage {shlex.quote(where if '@' not in where else 'URL')}"
 
 
 def sqlite_path(where: str) -> Path | None:
@@ -40,7 +48,7 @@ def check_file(path: Path, *, create: bool) -> None:
         raise WrongUsage(f"--storage {path}: is a folder", "name a file in it, like studies.db")
     if not path.exists():
         if not create:
-            raise WrongUsage(f"there are no studies yet: {path} does not exist", "`tune aio --device DIR` makes the first")
+            raise NoStudies(f"there are no studies yet: {path} does not exist", "`tune aio --device DIR` makes the first")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 TunerError            exit code, message, mend
 ├── WrongUsage        2   an option, file or name that can't be used
+│   └── NoStudies     2   there is no storage yet
 ├── NotUsable         4   this machine can't measure what was asked
 ├── BudgetTooSmall    5   not enough time, trials or bytes for an answer
 └── Interrupted       130 stopped by the user; the study goes on with `tune resume`
@@ -23,6 +24,10 @@ class TunerError(Exception):
 
 class WrongUsage(TunerError):
     kind, exit_code = "usage", 2
+
+
+class NoStudies(WrongUsage):
+    """The storage that was named, or the usual one, does not exist yet."""
 
 
 class NotUsable(TunerError):

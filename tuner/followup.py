@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from runners.runner import Measurement, Runner
+from runners.runner import Json, Measurement, Runner
 from spaces.space import Config, Space, Value
 from tuner import verdict
 from tuner.budget import Budget, Limits
@@ -17,6 +19,7 @@ from tuner.study import Study
 from tuner.trial import Phase, Trial, score
 
 _LIMIT = 120.0
+_VERIFIED = "verified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def finished(study: Study) -> Recommendation:
     """The study's answer; raises WrongUsage where it has none yet."""
     answer = study.recommendation()
     if answer is None:
-        raise WrongUsage(f"study {study.name} is not finished", f"tune resume {study.name}")
+        raise WrongUsage(f"study {study.name} is not finished", f"tune resume {study.spelled}")
     return answer
 
 
@@ -44,7 +47,23 @@ def verify(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: r
         raise WrongUsage(f"study {study.name} recommends the baseline itself: there is nothing to compare")
     settings: dict[str, Config] = {"recommended": answer.config, "baseline": answer.baseline}
     scores = _rounds(study, runner, settings, rounds, "verify", reporter, rng)
-    return verdict.compare(zip(scores["recommended"], scores["baseline"], strict=True))
+    result = verdict.compare(zip(scores["recommended"], scores["baseline"], strict=True))
+    earlier = study.noted(_VERIFIED)
+    line: dict[str, Json] = {"when": time.time(), "confirmed": result.verdict == "better", "clause": result.clause}
+    study.note(_VERIFIED, [*(earlier if isinstance(earlier, list) else []), line])
+    return result
+
+
+def confirmations(study: Study) -> list[str]:
+    """What each `tune verify` of the study found, a line each."""
+    noted = study.noted(_VERIFIED)
+    lines = []
+    for entry in noted if isinstance(noted, list) else []:
+        if isinstance(entry, dict):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(cast(float, entry["when"])))
+            mark = "confirmed" if entry["confirmed"] else "not confirmed"
+            lines.append(f"verified {when}: {mark}, the recommended setting {entry['clause']}")
+    return lines
 
 
 def explain(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: random.Random) -> list[Flip]:
@@ -106,7 +125,7 @@ def _rounds(
                 scores[name].append(score(trial.outcome, runner.objective))
     except KeyboardInterrupt:
         study.abandon_running()
-        raise Interrupted("stopped; the study itself is unchanged", f"tune {phase} {study.name}") from None
+        raise Interrupted("stopped; the study itself is unchanged", f"tune {phase} {study.spelled}") from None
     return scores
 
 

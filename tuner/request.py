@@ -14,9 +14,13 @@ from tuner.errors import WrongUsage
 class Request:
     """Text as typed; None means the target's own default."""
 
-    time: str | None = field(default=None, metadata=option("Wall time that the run may take.", "DURATION"))
-    trials: int | None = field(default=None, metadata=option("Measurements that the run may take.", "N"))
-    max_write: str | None = field(default=None, metadata=option("Bytes that the run may write to the device.", "SIZE"))
+    time: str | None = field(
+        default=None, metadata=option("Wall time that the study may take, over all its runs.", "DURATION")
+    )
+    trials: int | None = field(default=None, metadata=option("Measurements that the study may take, over all its runs.", "N"))
+    max_write: str | None = field(
+        default=None, metadata=option("Bytes that the study may write to the device, over all its runs.", "SIZE")
+    )
     baseline: str | None = field(
         default=None, metadata=option("File with the settings to beat, instead of the system's defaults.", "FILE")
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from runners.runner import Failure, Measurement, Objective, Problem, Runner
 from spaces.space import ENUMERABLE, Config, Space
 from spaces.units import format_duration
-from tuner.budget import Budget
+from tuner.budget import Budget, Limits
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.trial import Phase, Trial
@@ -27,7 +27,7 @@ _MARK = {"error": "[bold red]error[/]", "warning": "[yellow]warning[/]", "note":
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    out = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    out = Console(stderr=stderr, highlight=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         # Nobody's screen is too narrow for a pipe or a file, and cut names are no use to who reads it later.
         out = Console(stderr=stderr, highlight=False, soft_wrap=True, width=_WIDE)
@@ -68,13 +68,18 @@ class Progress(Reporter):
         space = runner.space
         self._space, self._objective, self._budget = space, runner.objective, budget
         listed = space.size <= ENUMERABLE
-        many = f"{len(space.configs())} settings to choose from" if listed else f"{space.size} combinations to choose from"
+        many = f"{len(space.configs())} distinct settings that can run here, of {space.size} combinations"
+        if not listed:
+            many = f"{space.size} combinations to choose from"
+        if budget.limits == Limits(None, None, None):
+            many = ""  # nothing is searched
         bounds = [
             f"at most {format_duration(budget.limits.seconds)}" if budget.limits.seconds is not None else "",
             f"{budget.limits.trials} measurements" if budget.limits.trials is not None else "",
             f"{_bytes(budget.limits.bytes_written)} written" if budget.limits.bytes_written is not None else "",
         ]
-        self._console.print(f"study [bold]{escape(study)}[/]: {', '.join(filter(None, (many, *bounds)))}")
+        told = ", ".join(filter(None, (many, *bounds)))
+        self._console.print(f"study [bold]{escape(study)}[/]" + (f": {told}" if told else ""))
         if runner.engine_reason:
             self._console.print(f"engine {runner.engine}: [dim]{escape(runner.engine_reason)}[/]")
         if self._console.is_terminal:
@@ -120,15 +125,16 @@ class Progress(Reporter):
         parts = [f"{self._phase}: {self._measured} measured"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        if best is not None and isinstance(best.outcome, Measurement) and self._objective and self._space:
-            value = best.outcome.metrics[self._objective.metric]
-            parts.append(f"best reading {value:.3g} {self._objective.unit} ({self._space.show(best.config)})")
         if self._budget is not None:
             limits = self._budget.limits
             if limits.seconds is not None:
                 parts.append(f"{format_duration(max(0.0, limits.seconds - self._budget.seconds))} left")
             if limits.bytes_written is not None:
                 parts.append(f"{_bytes(self._budget.bytes_written)} of {_bytes(limits.bytes_written)} written")
+        if best is not None and isinstance(best.outcome, Measurement) and self._objective and self._space:
+            value = best.outcome.metrics[self._objective.metric]
+            # Last, since a narrow screen cuts the end off.
+            parts.append(f"best reading {value:.3g} {self._objective.unit} ({self._space.show(best.config)})")
         return " · ".join(parts)
 
 
@@ -138,8 +144,8 @@ def show_problem(out: Console, problem: Problem) -> None:
         out.print(f"        {escape(problem.mend)}")
 
 
-def show_answer(out: Console, answer: Recommendation, space: Space, files: Mapping[str, str]) -> None:
-    """The four questions: which setting, how much better, how sure, what next."""
+def show_answer(out: Console, answer: Recommendation, space: Space, files: Mapping[str, str], study: str) -> None:
+    """The four questions: which setting, how much better, how sure, what next; ``study`` as a command must name it."""
     adopt = answer.decision == "adopt"
     out.print()
     verdict = "[bold green]use this setting[/]" if adopt else "[bold]keep the present setting[/]"
@@ -168,7 +174,7 @@ def show_answer(out: Console, answer: Recommendation, space: Space, files: Mappi
         out.print(f"\n[dim]{escape(name)}[/]")
         out.print(escape(text.rstrip()))
     out.print("\nnext")
-    for command, why in _next(answer):
+    for command, why in _next(answer, study):
         out.print(f"  {escape(command)}   [dim]{why}[/]")
 
 
@@ -189,9 +195,13 @@ def _gain(answer: Recommendation) -> str:
     gain = answer.gain
     assert gain is not None
     return (
-        f"[bold]{gain.ratio:.2f}x[/] the baseline, {gain.confidence:.0%} interval {gain.low:.2f}x to {gain.high:.2f}x, "
-        f"from {answer.evidence.get('rounds', '?')} interleaved rounds"
+        f"[bold]{_times(gain.ratio)}[/] the baseline, {gain.confidence:.0%} interval {_times(gain.low)} to "
+        f"{_times(gain.high)}, by the ratios within {answer.evidence.get('rounds', '?')} interleaved rounds"
     )
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3f}x" if 0.95 < ratio < 1.05 else f"{ratio:.2f}x"
 
 
 def _details(answer: Recommendation, space: Space) -> list[str]:
@@ -229,15 +239,14 @@ def _changes(config: Config, other: Config, space: Space) -> str:
     return " ".join(parts) or "itself"
 
 
-def _next(answer: Recommendation) -> Sequence[tuple[str, str]]:
+def _next(answer: Recommendation, study: str) -> Sequence[tuple[str, str]]:
     if answer.decision == "keep":
-        return [
-            (f"tune show {answer.study}", "everything that was measured"),
-            (f"tune resume {answer.study} --time 10m", "search on with a larger budget"),
-        ]
+        whole = [(f"tune show {study} --trials", "everything that was measured")]
+        searched_all = answer.evidence.get("settings_tried") == answer.evidence.get("settings")
+        return whole if searched_all else [*whole, (f"tune resume {study} --time 10m", "search on with a larger budget")]
     return [
-        (f"tune verify {answer.study}", "a fresh comparison with the baseline"),
-        (f"tune export {answer.study} --into FILE", "merge it into your file (--diff shows it first)"),
+        (f"tune verify {study}", "a fresh comparison with the baseline"),
+        (f"tune export {study} --into FILE", "merge it into your file (--diff shows it first)"),
     ]
 
 

@@ -77,7 +77,7 @@ class Storage:
                         frozen.study_name,
                         str(raw.get("target", "?")),
                         float(raw.get("started", 0.0)),
-                        self._rdb.get_n_trials(frozen._study_id),
+                        sum("outcome" in t.user_attrs for t in self._rdb.get_all_trials(frozen._study_id, deepcopy=False)),
                         answer is not None,
                         str(answer.get("decision", "")) if isinstance(answer, dict) else "",
                     )

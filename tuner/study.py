@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from runners.runner import Failure, FailureKind, Json, Measurement, Objective, Outcome
 from spaces.space import Config, Knob, Space, Value
-from tuner.database import translated
+from tuner.database import spelled, translated
 from tuner.errors import WrongUsage
 from tuner.recommendation import Gain, Recommendation
 from tuner.trial import Phase, Trial, score
@@ -47,6 +47,11 @@ class Study:
     def __init__(self, where: str, rdb: RDBStorage, number: int, name: str, header: Header) -> None:
         self._where, self._rdb = where, rdb
         self.number, self.name, self.header = number, name, header
+
+    @property
+    def spelled(self) -> str:
+        """The study as a command must name it: with its storage, where that is not the usual one."""
+        return spelled(self.name, self._where)
 
     def begin(self, space: Space, config: Config, phase: Phase, round: int = -1) -> int:
         """Writes a running trial and returns its id."""

@@ -12,6 +12,7 @@ from typing import cast
 
 from runners.runner import Failure, Json, Measurement, Outcome, Runner
 from spaces.space import Config, Key, Value
+from spaces.units import format_size
 from tuner import answer, stop
 from tuner.budget import Budget
 from tuner.contention import Contention
@@ -27,6 +28,8 @@ from tuner.trial import Phase, Trial, score
 # The best of five by posterior holds the best of all about as often as the best of eight does (facts on search: 2 to 4 were
 # measured; the cheapest equal needs a place too).
 _FINALISTS = 5
+# Fewer settings than this say nothing about the space.
+_LEAST_SEARCH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Tuning:
             self.study.abandon_running()
             raise Interrupted(
                 f"stopped; {len(self.history)} measurements are kept in study {self.study.name}",
-                f"tune resume {self.study.name}",
+                f"tune resume {self.study.spelled}",
             ) from None
 
     def _run(self) -> Recommendation:
@@ -82,15 +85,18 @@ class Tuning:
         self.history = self.study.trials(self.runner.space)
         if self.history or abandoned:
             self.reporter.resumed(len(self.history), abandoned)
+        self._check_bytes()
         self.runner.prepare()
         contention = Contention()
         self.budget.spend(bytes_written=self.runner.bytes_prepared)
         self._warm_up()
         race = self._resumed_race()
         if race is None:
+            self._check_budget()
             self._search()
             race = self._new_race()
         self._run_race(*race)
+        self._check_proof(race[0])
         recommendation = answer.recommend(
             self.study,
             self.runner,
@@ -114,7 +120,7 @@ class Tuning:
         if isinstance(outcome, Failure) and outcome.kind == "crash" and not self._crashed_before(config):
             outcome = self._measure_once(config, phase, round)
         if isinstance(outcome, Failure) and outcome.kind == "environment":
-            raise NotUsable(outcome.reason, f"mend it, then `tune resume {self.study.name}`")
+            raise NotUsable(outcome.reason, f"mend it, then `tune resume {self.study.spelled}`")
         self._give_up_when_hopeless()
         return outcome
 
@@ -140,7 +146,7 @@ class Tuning:
             reason, _ = Counter(f.reason for f in failures).most_common(1)[0]
             raise NotUsable(
                 f"the first {len(failures)} measurements all failed, mostly so: {reason}",
-                f"`tune doctor {self.study.header.target}` may know why; then `tune resume {self.study.name}`",
+                f"`tune doctor {self.study.header.target}` may know why; then `tune resume {self.study.spelled}`",
             )
 
     def _limit(self) -> float:
@@ -163,8 +169,6 @@ class Tuning:
         self._measure(self.baseline, "warmup")
         self.reporter.phase("baseline", "the setting to beat")
         self._measure(self.baseline, "baseline")
-        self._measure(self.baseline, "baseline")
-        self._check_budget()
 
     def _affordable(self) -> int:
         """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
@@ -184,14 +188,39 @@ class Tuning:
         recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
         return (statistics.fmean(recent) if recent else 1.0) + 0.03
 
+    def _check_bytes(self) -> None:
+        """Before anything is written: whether what must be written fits the limit."""
+        limit = self.budget.limits.bytes_written
+        if limit is None:
+            return
+        fixed, each = self.runner.bytes_to_prepare(), self.runner.bytes_per_measurement()
+        measured = len(self.history)
+        needed = fixed + each * max(0, 3 + _LEAST_SEARCH + self._least_race() - measured)
+        if each and self.budget.bytes_written + needed > limit:
+            raise BudgetTooSmall(
+                f"--max-write {format_size(limit)}: the work files take {_mebibytes(fixed)} and each measurement "
+                f"{_mebibytes(each)}, so an answer takes at least {_mebibytes(self.budget.bytes_written + needed)}; "
+                "nothing was written",
+                f"--max-write {_mebibytes(self.budget.bytes_written + needed)} or more",
+            )
+
     def _check_budget(self) -> None:
-        need = self._least_race()
+        searched = sum(t.phase == "search" for t in self.history)
+        need = self._least_race() + max(0, min(_LEAST_SEARCH, self.runner.space.size) - searched)
         have = self._affordable()
         if have < need:
             raise BudgetTooSmall(
-                f"a proof takes at least {need} measurements more (about {need * self._cost():.0f} s) "
+                f"an answer takes at least {need} measurements more (about {need * self._cost():.0f} s) "
                 f"and the budget leaves {have}",
-                f"tune resume {self.study.name} with more --time, --trials or --max-write",
+                f"tune resume {self.study.spelled} --time 10m, or with more --trials or --max-write",
+            )
+
+    def _check_proof(self, race: Race) -> None:
+        """A race that the budget cut off before it could prove anything is no answer."""
+        if not race.result().decided and race.rounds < race.minimum_rounds:
+            raise BudgetTooSmall(
+                f"{race.rounds} rounds of the race were raced and a proof takes {race.minimum_rounds}: {self.stopped}",
+                f"tune resume {self.study.spelled} --time 10m, or with more --trials or --max-write",
             )
 
     def _search(self) -> None:
@@ -287,3 +316,8 @@ class Tuning:
                 values[key] = score(self._measure(config, "race", number), self.runner.objective)
             race.record(values)
             number += 1
+
+
+def _mebibytes(count: int) -> str:
+    """Rounded up, as an option can be typed."""
+    return f"{-(-count >> 20)}M"

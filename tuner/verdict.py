@@ -30,6 +30,11 @@ class Comparison:
     rounds: int
     sentence: str
 
+    @property
+    def clause(self) -> str:
+        """The sentence with its verb, to follow a subject."""
+        return self.sentence if self.sentence.startswith("can't") else f"is {self.sentence}"
+
 
 def compare(pairs: Iterable[tuple[float | None, float | None]], confidence: float = 0.9, margin: float = 0.03) -> Comparison:
     """Compares by the scores (log performance) of interleaved rounds, (setting, other); None is a failed measurement.

@@ -112,7 +112,7 @@ def choose(wanted: str, locked: int) -> Choice:
     Raises EnvironmentProblem where the named one can't work.
     """
     if wanted == "native":
-        return _native("asked for")
+        return _native("as asked for")
     state = deepspeed_loads()
     refusal = None if state.loads or state.builds else state.reason
     mend = state.mend
@@ -121,7 +121,7 @@ def choose(wanted: str, locked: int) -> Choice:
     if wanted == "deepspeed":
         if refusal is not None:
             raise EnvironmentProblem(refusal, mend)
-        return Choice("deepspeed", "asked for", 0.0 if state.loads else state.seconds, state.path)
+        return Choice("deepspeed", "as asked for", 0.0 if state.loads else state.seconds, state.path)
     if refusal is not None:
         return _native(refusal)
     if not state.loads:

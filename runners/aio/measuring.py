@@ -31,12 +31,16 @@ class Timed:
 
 @dataclass(slots=True)
 class Readings:
-    """What one measurement found; ``fetched`` are bytes that checks read besides, in ``check_seconds``."""
+    """What one measurement found; ``fetched`` are bytes that checks read besides, in ``check_seconds``.
+
+    ``verified`` are bytes moved whose every sector was checked.
+    """
 
     reads: list[Timed] = field(default_factory=list)
     writes: list[Timed] = field(default_factory=list)
     written: int = 0
     fetched: int = 0
+    verified: int = 0
     check_seconds: float = 0.0
 
     @property
@@ -65,9 +69,12 @@ class Measuring:
         self._turns.advance(plan.write or plan.read, plan.write_rounds or plan.read_rounds)
         reread = {file for batch in reads for file, _ in batch}
         for number, batch in enumerate(writes):
-            failed = self._write(batch, self._full(batch, reread, thorough, number == 0))
+            full = self._full(batch, reread, thorough, number == 0)
+            failed = self._write(batch, full)
             if failed is not None:
                 return failed
+            whole = {number for number, (file, _) in enumerate(batch) if self._covered(file, reread)} | set(full)
+            self.readings.verified += sum(batch[number][1] for number in whole) * len(self._ranks.ranks)
         for batch in reads:
             failed = self._read(batch)
             if failed is not None:
@@ -84,15 +91,17 @@ class Measuring:
         chosen = []
         sizes = set()
         for number, (file, size) in enumerate(batch):
-            covered = not self._job.fresh and file in reread
             once = size not in sizes
             sizes.add(size)
-            if covered:
+            if self._covered(file, reread):
                 if thorough and first and once:
                     chosen.append(number)
             elif thorough or once:
                 chosen.append(number)
         return chosen
+
+    def _covered(self, file: int, reread: set[int]) -> bool:
+        return not self._job.fresh and file in reread
 
     def _write(self, batch: Operations, full: list[int]) -> Failure | None:
         items = {
@@ -122,6 +131,7 @@ class Measuring:
                 rank.unknown.update(file for file, _ in batch)
             return timed
         self.readings.reads.append(timed)
+        self.readings.verified += timed.bytes
         return None
 
     def _batch(self, kind: str, items: dict[int, list[Expected]], full: list[int]) -> Timed | Failure:

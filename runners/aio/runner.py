@@ -115,6 +115,12 @@ class AioRunner:
     def bytes_per_measurement(self) -> int:
         return self._plan.written * self._job.ranks
 
+    def bytes_to_prepare(self) -> int:
+        if not self._job.work_files:
+            return 0
+        counts = self._files([inspect(device.folder) for device in self._devices])
+        return sum(size * count for size, count in counts.items()) * self._job.ranks
+
     @property
     def bytes_prepared(self) -> int:
         return self._prepared

@@ -38,6 +38,7 @@ _RUNNER = """
         def check(self): return []
         def prepare(self): pass
         def bytes_per_measurement(self): return 0
+        def bytes_to_prepare(self): return 0
         def measure(self, config, limit):
             value = 100.0 / config["naps"] * math.exp(self.rng.gauss(0, 0.02))
             return Measurement({"naps_per_s": value}, (value,), 0.001)

@@ -208,3 +208,36 @@ def test_figures_of_the_answer_come_from_the_race(storage: Storage) -> None:
     answer = run(storage, runner)
     assert answer.metrics["effective_gbs"] == pytest.approx(hill(answer.config), rel=1e-3)
     assert answer.baseline_metrics["effective_gbs"] == pytest.approx(hill(SPACE.default), rel=1e-3)
+
+
+def test_a_limit_on_bytes_is_checked_before_anything_is_written(storage: Storage) -> None:
+    runner = Synthetic(written=100 << 20)
+    with pytest.raises(BudgetTooSmall, match="nothing was written") as caught:
+        run(storage, runner, Limits(None, None, 500 << 20))
+    assert "--max-write 2200M" in caught.value.mend
+    assert not runner.measured
+    assert run(storage, Synthetic(written=100 << 20), Limits(None, None, 2300 << 20), seed=1).bytes_written <= 2300 << 20
+
+
+def test_a_resumed_study_without_budget_says_so_instead_of_keep(storage: Storage) -> None:
+    study = new(storage, Synthetic())
+    for _ in range(2):
+        with pytest.raises(BudgetTooSmall, match="an answer takes at least"):
+            tuning(study, Synthetic(), Limits(None, 4, None)).run()
+    assert study.recommendation() is None
+
+
+def test_a_race_cut_off_before_a_proof_was_possible_is_no_answer(storage: Storage) -> None:
+    clock = Clock()
+    runner = Synthetic(clock=clock)
+    study = new(storage, runner)
+
+    def slow_race(_count: int) -> None:
+        if any(t.phase == "race" for t in study.trials(SPACE)):
+            clock.now += 30
+
+    runner.before = slow_race
+    with pytest.raises(BudgetTooSmall, match="rounds of the race"):
+        tuning(study, runner, Limits(90, None, None)).run()
+    runner.before = lambda _count: None
+    assert tuning(study, runner, Limits(400, None, None)).run().decision == "adopt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import random
@@ -13,6 +14,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.output import KEEP, reporting, show
 from tuner.cli.tuning import Events
+from tuner.errors import NoStudies
 from tuner.request import Request
 
 Name = Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, as `tune studies` prints it.")]
@@ -21,12 +23,12 @@ Rounds = Annotated[int, typer.Option("--rounds", help="Interleaved rounds.", min
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("studies")(studies)
-    app.command("show")(show_study)
-    app.command("resume", help=_RESUME)(_resume())
-    app.command("delete")(delete)
-    app.command("verify")(verify)
-    app.command("explain")(explain)
+    app.command("studies", short_help="List the studies.")(studies)
+    app.command("show", short_help="Show an answer and its measurements.")(show_study)
+    app.command("resume", help=_RESUME, short_help="Go on with a study.")(_resume())
+    app.command("delete", short_help="Delete a study.")(delete)
+    app.command("verify", short_help="Compare an answer with its baseline anew.")(verify)
+    app.command("explain", short_help="Say what each knob is worth.")(explain)
 
 
 def studies(storage: options.StorageOption = None, as_json: options.AsJson = False) -> None:
@@ -34,7 +36,8 @@ def studies(storage: options.StorageOption = None, as_json: options.AsJson = Fal
     from tuner.database import default_storage
     from tuner.storage import Storage
 
-    with Storage(storage or default_storage(), create=False) as opened:
+    lines = []
+    with contextlib.suppress(NoStudies), Storage(storage or default_storage(), create=False) as opened:
         lines = opened.listing()
     if as_json:
         from tuner import as_json as json_form
@@ -58,8 +61,8 @@ def show_study(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a study's answer, and with --trials everything that was measured."""
-    from tuner import targets
-    from tuner.database import default_storage
+    from tuner import followup, targets
+    from tuner.database import default_storage, spelled
     from tuner.storage import Storage
 
     with Storage(storage or default_storage(), create=False) as opened:
@@ -67,6 +70,7 @@ def show_study(
         space = targets.load(record.header.target).space
         answer = record.recommendation()
         history = record.trials(space)
+        confirmations = followup.confirmations(record)
     if as_json:
         from tuner import as_json as json_form
 
@@ -83,9 +87,12 @@ def show_study(
     if trials or answer is None:
         screen.show_trials(out, history, space, record.header.objective)
     if answer is None:
-        out.print(f"{len(history)} measurements, no answer yet: tune resume {screen.escape(study)}")
+        named = screen.escape(spelled(study, storage or default_storage()))
+        out.print(f"{len(history)} measurements, no answer yet: tune resume {named}")
         return
-    show(answer, as_json=False)
+    show(answer, storage, as_json=False)
+    for line in confirmations:
+        out.print(screen.escape(line))
 
 
 _RESUME = """Go on with a study that was stopped, or search on with a larger --time, --trials or --max-write.
@@ -101,7 +108,7 @@ def _resume() -> Any:
         override = Request(**given)
         with reporting(as_json=as_json, events=events) as reporter:
             answer = resume(study, override, reporter, anyway=anyway)
-        raise typer.Exit(show(answer, as_json=as_json))
+        raise typer.Exit(show(answer, override.storage, as_json=as_json))
 
     def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -129,8 +136,9 @@ def delete(
 
     with Storage(storage or default_storage(), create=False) as opened:
         opened.open(study)
-        if not yes:
-            typer.confirm(f"Delete study {study} and all its measurements?", abort=True)
+        if not yes and not typer.confirm(f"Delete study {study} and all its measurements?"):
+            typer.echo("nothing was deleted", err=True)
+            return
         opened.delete(study)
     typer.echo(f"deleted {study}", err=True)
 
@@ -157,7 +165,7 @@ def verify(
         from tuner import screen
 
         mark = "[bold green]confirmed[/]" if proven else "[bold]not confirmed[/]"
-        screen.console().print(f"{mark}  the recommended setting is {screen.escape(result.sentence)}")
+        screen.console().print(f"{mark}  the recommended setting {screen.escape(result.clause)}")
     raise typer.Exit(0 if proven else KEEP)
 
 
@@ -195,8 +203,8 @@ def explain(
         return
     from tuner import screen
 
-    table = screen.table("knob", "recommended", "set back to", "the recommended value is")
+    table = screen.table("knob", "recommended", "set back to", "the recommended value")
     for flip in found:
         knob = space[flip.knob]
-        table.add_row(knob.name, knob.show(flip.value), knob.show(flip.baseline), screen.escape(flip.comparison.sentence))
+        table.add_row(knob.name, knob.show(flip.value), knob.show(flip.baseline), screen.escape(flip.comparison.clause))
     screen.console().print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +19,13 @@ StorageOption = Annotated[
 ]
 
 
-def of_dataclass(kind: type[Any], panel: str = "", only: Iterable[str] | None = None) -> list[inspect.Parameter]:
-    """A keyword parameter for each field, with the help and metavar of its metadata (runners.options.option)."""
+def of_dataclass(
+    kind: type[Any], only: Iterable[str] | None = None, told: Mapping[str, object] | None = None
+) -> list[inspect.Parameter]:
+    """A keyword parameter for each field, with the help and metavar of its metadata (runners.options.option).
+
+    ``told`` are defaults that apply where the field's own is None.
+    """
     hints = typing.get_type_hints(kind)
     parameters = []
     for field in dataclasses.fields(kind):
@@ -34,12 +39,15 @@ def of_dataclass(kind: type[Any], panel: str = "", only: Iterable[str] | None = 
             default = inspect.Parameter.empty
         option = typer.Option(
             f"--{field.name.replace('_', '-')}",
-            help=field.metadata.get("help", ""),
+            help=" ".join(filter(None, (field.metadata.get("help", ""), _told(field.name, told or {})))),
             metavar=field.metadata.get("metavar") or None,
-            rich_help_panel=panel or None,
         )
         parameters.append(_parameter(field.name, hints[field.name], option, default))
     return parameters
+
+
+def _told(name: str, told: Mapping[str, object]) -> str:
+    return f"Default {told[name]}." if name in told else ""
 
 
 def of_knobs(space: Space) -> list[inspect.Parameter]:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from tuner import targets
+from tuner.database import default_storage, spelled
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 
@@ -31,7 +32,7 @@ def reporting(*, as_json: bool, events: bool) -> Iterator[Reporter]:
             progress.close()
 
 
-def show(answer: Recommendation, *, as_json: bool) -> int:
+def show(answer: Recommendation, storage: str | None, *, as_json: bool) -> int:
     """Prints an answer and returns the command's exit code."""
     target = targets.load(answer.target)
     exporter = target.exporter
@@ -43,5 +44,6 @@ def show(answer: Recommendation, *, as_json: bool) -> int:
     else:
         from tuner import screen
 
-        screen.show_answer(screen.console(), answer, target.space, files)
+        study = spelled(answer.study, storage or default_storage())
+        screen.show_answer(screen.console(), answer, target.space, files, study)
     return 0 if answer.decision == "adopt" else KEEP

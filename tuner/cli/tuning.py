@@ -30,12 +30,12 @@ def _command(target: targets.Target) -> Any:
         ask = Ask(target, _pick(target.options, given), narrow, _pick(Request, given))
         with reporting(as_json=given["as_json"], events=given["events"]) as reporter:
             answer = start(ask, reporter)
-        raise typer.Exit(show(answer, as_json=given["as_json"]))
+        raise typer.Exit(show(answer, given["storage"], as_json=given["as_json"]))
 
     parameters = [
         *options.of_dataclass(target.options),
         *options.of_knobs(target.space),
-        *options.of_dataclass(Request),
+        *options.of_dataclass(Request, told=target.defaults),
         inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.AsJson),
         inspect.Parameter("events", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Events),
     ]

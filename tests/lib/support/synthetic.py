@@ -80,6 +80,9 @@ class Synthetic:
     def bytes_per_measurement(self) -> int:
         return self.written
 
+    def bytes_to_prepare(self) -> int:
+        return 4 * self.written
+
     @property
     def bytes_prepared(self) -> int:
         return 4 * self.written
