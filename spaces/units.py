@@ -8,6 +8,8 @@ _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<prefix>[KMGTP]?)(?:i?B)?", re.
 _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# No machine has more bytes or seconds than fit; longer numbers are slips, and floats overflow on them.
+_LONGEST = 30
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 
@@ -18,7 +20,7 @@ def parse_size(text: str) -> int:
     Raises ValueError with a sentence when it is not a whole number of bytes.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    if match is None or len(text) > _LONGEST:
         raise ValueError(f"{text!r} is not a size; write it like 512K, 4M or 1G")
     scale: int = 1024 ** _POWER[match["prefix"].upper()]
     if "." not in match["number"]:
@@ -44,6 +46,8 @@ def parse_duration(text: str) -> float:
     Raises ValueError with a sentence.
     """
     stripped = text.strip().lower()
+    if len(stripped) > _LONGEST:
+        raise ValueError(f"{text[:_LONGEST]!r}… is not a duration; write it like 90s, 5m or 1h30m")
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", stripped):
         seconds = float(stripped)
     else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.rig import Rig, rig
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,14 @@ def as_nobody() -> Callable[[Callable[[], str]], str]:
         return answer
 
     return call
+
+
+@pytest.fixture
+def make_rig(tmp_path: Path, undo: ExitStack) -> Callable[..., Rig]:
+    """Hosts of the test's own in network namespaces: make_rig(("hbA", "hbB"), rate="1gbit", shm="256m")."""
+    return lambda *arguments, **options: undo.enter_context(rig(tmp_path, *arguments, **options))
+
+
+@pytest.fixture
+def two_hosts(make_rig: Callable[..., Rig]) -> Rig:
+    return make_rig()

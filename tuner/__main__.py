@@ -6,9 +6,18 @@ import sys
 
 
 def main() -> None:
-    from tuner.cli.app import run
+    """The command. Signals are taken over first: loading the rest takes long enough for a user to press Ctrl-C."""
+    from tuner.cli import signals
 
-    sys.exit(run(sys.argv[1:]))
+    signals.install()
+    try:
+        from tuner.cli.app import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.stderr.write("tune: stopped before anything was measured\n")
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

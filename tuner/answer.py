@@ -50,11 +50,11 @@ def recommend(
         metrics=_metrics(history, config),
         baseline_metrics=_metrics(history, baseline),
         equals=tuple(space.config(key) for key in result.equals if key != own),
-        trials=sum(t.phase != "warmup" for t in history),
+        trials=len(history),
         failures=dict(Counter(t.outcome.kind for t in history if isinstance(t.outcome, Failure))),
         seconds=round(budget.seconds, 1),
         bytes_written=budget.bytes_written,
-        warnings=(*warnings, *_warnings(runner, history, baseline, others)),
+        warnings=(*warnings, *_warnings(runner, history, baseline, others), *_seen_beside(history, config)),
         evidence={
             "engine_reason": runner.engine_reason,
             "stopped": stopped,
@@ -65,6 +65,7 @@ def recommend(
             "settings_tried": len({space.key(t.config) for t in history}),
             "settings": len(space.configs()) if space.size <= ENUMERABLE else space.size,
             "best_by_metric": _best_by_metric(runner, history, config),
+            "measured": dict(readings[-1].evidence) if (readings := _readings(history, config)) else {},
         },
         machine={**study.header.machine, **machine.moment()},
         options=study.header.options,
@@ -85,6 +86,13 @@ def _readings(history: Sequence[Trial], config: Config) -> list[Measurement]:
     return [t.outcome for t in raced or own if isinstance(t.outcome, Measurement)]
 
 
+def _seen_beside(history: Sequence[Trial], config: Config) -> list[str]:
+    """What the runner found out while it measured the setting: sentences under "warnings" in its evidence."""
+    readings = _readings(history, config)
+    said = readings[-1].evidence.get("warnings") if readings else None
+    return [str(sentence) for sentence in said] if isinstance(said, list) else []
+
+
 def _metrics(history: Sequence[Trial], config: Config) -> dict[str, float]:
     readings = _readings(history, config)
     names = dict.fromkeys(name for reading in readings for name in reading.metrics)
@@ -96,7 +104,7 @@ def _metrics(history: Sequence[Trial], config: Config) -> dict[str, float]:
 def _best_by_metric(runner: Runner, history: Sequence[Trial], config: Config) -> dict[str, Json]:
     """For each part of the objective: the setting that is best at that part alone, and what the chosen one loses on it."""
     parts = [name for name in _metrics(history, config) if name != runner.objective.metric]
-    if len(parts) < 2:
+    if len(parts) < 2 or not runner.objective.maximise:  # parts of a time are not things that one could want more of
         return {}
     found: dict[str, Json] = {}
     chosen = _metrics(history, config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shlex
 import sqlite3
 from collections.abc import Iterator
@@ -31,22 +32,40 @@ def spelled(study: str, where: str) -> str:
     """``study`` as the words of a command, with ``--storage`` where that is not the usual place; no password is shown."""
     if where == default_storage():
         return shlex.quote(study)
-    return f"{shlex.quote(study)} --storage {shlex.quote(where if '@' not in where else 'URL')}"
+    return f"{shlex.quote(study)} --storage {shlex.quote(shown(where))}"
+
+
+def shown(where: str) -> str:
+    """A storage as it may be printed: a URL's user and password are left out."""
+    return re.sub(r"(?<=://)[^/@]*(?:@[^/@]*)*@", "***@", where)
 
 
 def sqlite_path(where: str) -> Path | None:
-    if where.startswith("sqlite:///"):
-        return Path(where.removeprefix("sqlite:///")).expanduser()
-    if "://" in where:
+    """The file that a storage names, None for the URL of a database server. Raises WrongUsage."""
+    if not where.strip():
+        raise WrongUsage("--storage: is empty", "name a file, or leave the option out")
+    if "://" in where and not where.startswith("sqlite:///"):
         return None
-    return Path(where).expanduser()
+    try:
+        return Path(where.removeprefix("sqlite:///")).expanduser()
+    except RuntimeError as error:
+        raise WrongUsage(f"--storage {where}: {error}") from None
 
 
 def check_file(path: Path, *, create: bool) -> None:
-    """Says in a sentence what SQLAlchemy would say in a traceback."""
+    """Says in a sentence what SQLAlchemy would say in a traceback, and touches no file that isn't ours to change."""
+    try:
+        _check_file(path, create=create)
+    except OSError as error:
+        raise WrongUsage(f"--storage {path}: can't be used ({error.strerror or error})") from None
+
+
+def _check_file(path: Path, *, create: bool) -> None:
     if path.is_dir():
         raise WrongUsage(f"--storage {path}: is a folder", "name a file in it, like studies.db")
-    if not path.exists():
+    if path.exists() and not path.is_file():
+        raise WrongUsage(f"--storage {path}: is not a regular file", "name a file in a folder of yours")
+    if not path.exists() or (path.stat().st_size == 0 and not create):
         if not create:
             raise NoStudies(f"there are no studies yet: {path} does not exist", "`tune aio --device DIR` makes the first")
         try:
@@ -62,6 +81,18 @@ def check_file(path: Path, *, create: bool) -> None:
         start = file.read(16)
     if start and start != b"SQLite format 3\0":
         raise WrongUsage(f"--storage {path}: is not a SQLite file", "name another file; this one is left as it is")
+    if start and not _holds_studies(path):
+        raise WrongUsage(f"--storage {path}: belongs to another program", "name another file; this one is left as it is")
+
+
+def _holds_studies(path: Path) -> bool:
+    """Whether Optuna's tables, or none at all, are in a SQLite file; a damaged one is left to who opens it."""
+    with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
+        with contextlib.closing(connection):
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return not tables or {"studies", "trials", "alembic_version"} <= tables
+    return True
 
 
 @contextlib.contextmanager
@@ -105,8 +136,11 @@ def translated(where: str) -> Iterator[None]:
 
     try:
         yield
-    except (StorageInternalError, SQLAlchemyError, sqlite3.Error, ImportError, RuntimeError) as error:
-        raise _sentence(where, _root(error)) from None
+    except ImportError as error:
+        mend = "pip install psycopg2-binary (PostgreSQL) or pymysql (MySQL)"
+        raise WrongUsage(f"--storage {shown(where)}: its database driver is not installed ({error})", mend) from None
+    except (StorageInternalError, SQLAlchemyError, sqlite3.Error, OSError, RuntimeError, ValueError) as error:
+        raise _sentence(shown(where), _root(error)) from None
 
 
 def _root(error: BaseException) -> BaseException:
@@ -118,7 +152,7 @@ def _root(error: BaseException) -> BaseException:
 
 def _sentence(where: str, error: BaseException) -> WrongUsage | NotUsable:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if "malformed" in text or "not a database" in text:
+    if "malformed" in text or "not a database" in text or isinstance(error, UnicodeDecodeError):
         return WrongUsage(f"--storage {where}: is a damaged SQLite file", "move it away or name another --storage")
     if "readonly" in text or "read-only" in text:
         return WrongUsage(f"--storage {where}: can't be written", "check its mode and its folder's, or name another --storage")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,31 +41,49 @@ def export(
 ) -> ExportResult:
     """Renders ``recommendation`` and writes it to ``output`` (a file or a folder) or merges it ``into`` a file.
 
-    With neither, or with ``diff``, nothing is written. Raises WrongUsage and NotUsable.
+    With neither, or with ``diff``, nothing is written; a file that is replaced is kept as a backup. Raises WrongUsage and
+    NotUsable.
     """
+    if diff and output is None and into is None:
+        raise WrongUsage("--diff needs --into FILE or -o FILE to compare with.")
     if output is not None and into is not None:
         raise WrongUsage("-o and --into can't be used together: one writes a new file, the other changes yours.")
     exporter = as_exporter(targets.load(recommendation.target).exporter)
     chosen = with_machine(exporter, options)
     if into is not None:
-        return _merge(exporter, recommendation, into, diff, chosen)
+        return _merge(exporter, recommendation, into, diff, chosen, options or {})
     texts = exporter.render(recommendation, format or exporter.FORMATS[0].name, chosen)
     if output is None:
         return ExportResult(texts)
     return _write(_places(texts, output), diff)
 
 
-def _merge(exporter: Exporter, recommendation: Recommendation, into: Path, diff: bool, options: Options) -> ExportResult:
+def _merge(
+    exporter: Exporter, recommendation: Recommendation, into: Path, diff: bool, options: Options, given: Options
+) -> ExportResult:
     text = read_text(into, "--into")
     try:
         merged = exporter.merge(text, recommendation, options)
     except WrongUsage as error:
         raise WrongUsage(f"--into {into}: {error.message}", error.mend) from None
+    notes = (*merged.notes, *_left(len(exporter.lint(merged.text, options)), into, given))
     shown = unified(text, merged.text, into.name)
     if diff or merged.text == text:
-        return ExportResult({str(into): merged.text}, diff=shown, notes=merged.notes)
+        return ExportResult({str(into): merged.text}, diff=shown, notes=notes)
     backup = write_atomically(into, merged.text)
-    return ExportResult({str(into): merged.text}, (into,), (backup,) if backup else (), shown, merged.notes)
+    return ExportResult({str(into): merged.text}, (into,), (backup,) if backup else (), shown, notes)
+
+
+def _left(count: int, into: Path, given: Options) -> list[str]:
+    """That the rest of the file is not in order, which merging leaves as it is."""
+    if not count:
+        return []
+    asked = [
+        part for name, value in given.items() if value is not None for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    file = ["--", str(into)] if str(into).startswith("-") else [str(into)]
+    command = shlex.join(["tune", "lint", *asked, *file])
+    return [f"the file then has {count} {'finding' if count == 1 else 'findings'} left in what was yours: {command}"]
 
 
 def _places(texts: Mapping[str, str], output: Path) -> dict[Path, str]:

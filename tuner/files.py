@@ -35,7 +35,8 @@ def read_text(path: Path, option: str = "") -> str:
     """The file's text with its line ends and byte order mark as they are; raises WrongUsage that names ``option``."""
     name = f"{option} {path}".strip()
     try:
-        with path.open("rb") as file:
+        # A named pipe must not make us wait for who writes into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise WrongUsage(f"{name} is not a regular file.")
             data = file.read(LARGEST + 1)

@@ -75,25 +75,28 @@ def _tells(trial: Trial) -> bool:
 
 
 def pooled_noise(history: History, objective: Objective) -> float:
-    """Log standard deviation of one measurement, from successive repeats of the same settings; robust against outliers.
+    """Log standard deviation of one measurement, from repeats of the same settings; robust against outliers.
 
-    Successive differences within a setting hardly feel slow drift. Few repeats are pulled towards a usual 5 %.
+    Few repeats are pulled towards a usual 5 %.
     """
-    last: dict[tuple[object, ...], float] = {}
-    differences: list[float] = []
+    scores: dict[tuple[object, ...], list[float]] = {}
     for trial in history:
         value = score(trial.outcome, objective) if _tells(trial) else None
-        if value is None:
-            continue
-        key = tuple(sorted(trial.config.items()))
-        if key in last:
-            differences.append(abs(value - last[key]))
-        last[key] = value
-    if not differences:
-        return NOISE
-    seen = median(differences) / _MEDIAN_DIFFERENCE
-    count = len(differences)
+        if value is not None:
+            scores.setdefault(tuple(sorted(trial.config.items())), []).append(value)
+    seen, count = _repeated(list(scores.values()))
     return math.sqrt((_NOISE_WEIGHT * NOISE**2 + count * seen**2) / (_NOISE_WEIGHT + count))
+
+
+def repeated_noise(settings: Sequence[Setting]) -> tuple[float, int]:
+    """Log standard deviation of one measurement as repeats alone say, and their number; 5 % of none."""
+    return _repeated([setting.scores for setting in settings])
+
+
+def _repeated(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """From successive differences, which hardly feel slow drift, by their median, which hardly feels outliers."""
+    differences = [abs(b - a) for scores in groups for a, b in itertools.pairwise(scores)]
+    return (median(differences) / _MEDIAN_DIFFERENCE, len(differences)) if differences else (NOISE, 0)
 
 
 def drift(space: Space, history: History, objective: Objective) -> list[float]:

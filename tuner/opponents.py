@@ -99,6 +99,8 @@ class OptunaSearch:
         self._asked: dict[Key, optuna.Trial] = {}
 
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
+        from threadpoolctl import threadpool_limits
+
         known = settings(space, history, self._objective)
         closed = _closed(known)
         study = self._study_of(rng)
@@ -111,7 +113,8 @@ class OptunaSearch:
         if not candidates:
             return None
         for _ in range(_ASKS):
-            asked = study.ask(self._distributions(space))
+            with threadpool_limits(limits=1):
+                asked = study.ask(self._distributions(space))
             config = dict(space.canonical(_values(space, asked.params)))
             if space.legal(config) and space.key(config) not in closed:
                 self._asked[space.key(config)] = asked

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
 from runners.runner import Json
 from spaces.space import Config, Value
 
@@ -41,6 +39,8 @@ def _distinct(configs: Any) -> list[Config]:
 
 @cache
 def _table() -> dict[str, list[dict[str, Any]]]:
+    import yaml
+
     text = Path(__file__).with_name("priors.yaml").read_text(encoding="utf-8")
     return cast("dict[str, list[dict[str, Any]]]", yaml.safe_load(text))
 

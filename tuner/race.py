@@ -28,6 +28,7 @@ _HOPELESS = 0.1
 _WORTH = 0.5
 _ROUGHLY = 0.5
 _FAILURES = 2
+_UNPROVABLE = "its gain could not be proven in the rounds left"
 
 
 class Race:
@@ -160,7 +161,7 @@ class Race:
             if lead is not None and lead.above(_CLEARLY) < self._min_gain:
                 self._drop(key, "no gain over the baseline worth having")
             elif lead is not None and self._chance(lead) < _HOPELESS:
-                self._drop(key, "its gain could not be proven in the rounds left")
+                self._drop(key, _UNPROVABLE)
         ranked = self._ranked()
         if not ranked:
             return
@@ -222,6 +223,11 @@ class Race:
             reason = "no other setting was found that might beat the baseline"
         elif all(self._failed(key) for key in self._contenders):
             reason = "every other setting failed when it was measured again"
+        elif not self._in and lead is not None and lead.centre >= self._min_gain and _UNPROVABLE in self._dropped.values():
+            reason = (
+                f"the best setting looks {math.expm1(lead.centre):.0%} better than the baseline, but in this noise the rounds "
+                "that the budget allows could not prove it"
+            )
         elif not self._in:
             reason = f"no setting can be proven better than the baseline by {self._rules.min_gain:.0%} or more"
         elif lead is not None and lead.proof[0] > 0:

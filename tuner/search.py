@@ -9,7 +9,7 @@ from typing import Protocol
 from runners.runner import Objective
 from spaces.space import Config, Key, Space
 from tuner.known import Setting, settings
-from tuner.surrogate import Encoding, Model
+from tuner.surrogate import PLAIN, Encoding, Model, View
 from tuner.trial import History
 
 
@@ -23,12 +23,26 @@ class Strategy(Protocol):
 # Settings measured before the model is asked, the baseline among them.
 _START = 6
 
-# Every so many proposals go to the best-ranked step away from one of the best settings: a smooth model doubts cliffs.
-_CYCLE, _INCUMBENTS = 2, 2
+# What the model is asked in turn, and whether only for steps away from the best settings (a smooth model doubts cliffs) or for
+# all. No one view is best on every surface; in turn they cost little where another would do and save the search where one
+# alone stays blind.
+_TURNS = (
+    (True, PLAIN),
+    (False, View(compress=True)),
+    (True, PLAIN),
+    (False, View(length=0.5)),
+)
+_INCUMBENTS = 2
 
-# Candidates that the model ranks in one step, and how many are drawn from a space that is too large to list.
+# One of those that promise this share of the most is taken, at random: a knob that looks as if it did nothing is varied all
+# the same then, which finds out where it does.
+_ALIKE = 0.7
+
+# Candidates that the model ranks in one step; how many are drawn from a space that is too large to list, and how many are
+# made from each of its best settings.
 _CANDIDATES = 4096
 _DRAWN = 1024
+_PARENTS, _VARIED = 4, 100
 
 
 def default_strategy(objective: Objective, priors: Sequence[Config] = (), start: Sequence[Config] = ()) -> Strategy:
@@ -56,19 +70,24 @@ class ModelSearch:
         working = [setting for setting in known if setting.works]
         if len(known) < _START or len(working) < 2:
             return _spread(encoding, known, candidates, rng)
-        model = Model(encoding, known, rng.getrandbits(31))
+        steps, view = _TURNS[sum(trial.phase == "search" for trial in history) % len(_TURNS)]
+        model = Model(encoding, known, rng.getrandbits(31), view)
         means = model.belief([setting.config for setting in working]).mean
         order = means.argsort()[::-1]
         best = float(means[order[0]])
-        if sum(trial.phase == "search" for trial in history) % _CYCLE == 0:
+        if steps:
             incumbents = [working[int(index)] for index in order[:_INCUMBENTS]]
-            near = list(_neighbours(space, incumbents, closed))
+            found = {space.key(config): config for config in _near(space, incumbents)}
+            near = [config for key, config in found.items() if key not in closed]
             gains = model.belief(near).improvement(best) if near else None
             if gains is not None and gains.any():
                 return near[int(gains.argmax())]
         belief = model.belief(candidates)
         gains = belief.improvement(best)
-        return candidates[int((gains if gains.any() else belief.feasible).argmax())]
+        if not gains.any():
+            return candidates[int(belief.feasible.argmax())]
+        alike = (gains >= _ALIKE * gains.max()).nonzero()[0]
+        return candidates[int(rng.choice(alike))]
 
     def _encoding(self, space: Space) -> Encoding:
         if self._prepared is None or self._prepared[0] is not space:
@@ -85,22 +104,34 @@ def open_settings(space: Space, configs: Iterable[Config], closed: set[Key]) -> 
                 yield folded
 
 
-def open_candidates(space: Space, known: Sequence[Setting], closed: set[Key], rng: random.Random) -> Iterable[Config]:
-    """Open settings to rank: all of a small space, else a random part and the steps away from what is best so far."""
+def open_candidates(space: Space, known: Sequence[Setting], closed: set[Key], rng: random.Random) -> Iterator[Config]:
+    """Open settings to rank: all of a small space, else a random part and what is near the best so far."""
     pool = space.pool(rng, _DRAWN)
     if len(pool) > _CANDIDATES:
         pool = rng.sample(pool, _CANDIDATES)
-    found = {space.key(config): config for config in pool}
+    found: dict[Key, Config] = {space.key(config): config for config in pool}
     if space.size > _CANDIDATES:
-        ranked = sorted((s for s in known if s.works), key=lambda s: s.score, reverse=True)
-        for setting in ranked[:4]:
-            found.update((space.key(config), config) for config in space.neighbours(setting.config))
+        ranked = sorted((s for s in known if s.works), key=lambda s: s.score, reverse=True)[:_PARENTS]
+        near = [*_near(space, ranked), *_varied(space, ranked, rng)]
+        found.update((space.key(config), config) for config in near)
     return (config for key, config in found.items() if key not in closed)
 
 
-def _neighbours(space: Space, settings: Sequence[Setting], closed: set[Key]) -> Iterable[Config]:
-    found = {space.key(config): config for setting in settings for config in space.neighbours(setting.config)}
-    return (config for key, config in found.items() if key not in closed and space.contains(config))
+def _near(space: Space, settings: Sequence[Setting]) -> Iterator[Config]:
+    """Each legal setting one step from one of ``settings``."""
+    return (config for s in settings for config in space.neighbours(s.config) if space.contains(config))
+
+
+def _varied(space: Space, settings: Sequence[Setting], rng: random.Random) -> Iterator[Config]:
+    """Legal settings that differ from one of ``settings`` in two or three knobs: random ones are rarely near in many knobs."""
+    if len(space.knobs) < 2:
+        return
+    for setting in settings:
+        for _ in range(_VARIED):
+            changed = rng.sample(space.knobs, min(rng.choice((2, 3)), len(space.knobs)))
+            config = space.canonical({**setting.config, **{knob.name: rng.choice(knob.domain.values) for knob in changed}})
+            if space.contains(config) and space.legal(config):
+                yield config
 
 
 # So few of the candidates are looked at for a spread point: the farthest of all would always be a corner.

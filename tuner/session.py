@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
-from spaces.space import BadValue, Space, Value
+from spaces.space import ENUMERABLE, BadValue, Space, Value
 from tuner import files, machine, priors
 from tuner.budget import Budget
+from tuner.database import default_storage
 from tuner.errors import NotUsable, TunerError, WrongUsage
 from tuner.race import RaceRules
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.request import Request, check, limits
 from tuner.search import default_strategy
-from tuner.study import Header, Storage, Study, default_storage, new_name
+from tuner.storage import Storage, new_name
+from tuner.study import Header, Study
 from tuner.targets import Target, load
 from tuner.tuning import Tuning
 
@@ -48,16 +50,40 @@ def user_mistakes() -> Iterator[None]:
         raise NotUsable(error.message, error.mend) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new study with all that its run takes; ``known`` are settings worth trying first."""
+
+    study: Study
+    runner: Runner
+    request: Request
+    baseline: Mapping[str, Value]
+    known: list[dict[str, Value]]
+    warnings: list[str]
+
+
 def start(ask: Ask, reporter: Reporter) -> Recommendation:
     """A new study, run to its answer."""
+    with opened(ask, reporter) as new:
+        return run(new, reporter)
+
+
+@contextlib.contextmanager
+def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator[Opened]:
+    """A new study; ``experience``: what earlier studies of this user proved is known."""
     request = _with_defaults(ask.request, ask.target.defaults)
     check(request)
     with user_mistakes():
         space = ask.target.space.narrow(ask.narrow)
         runner = ask.target.create(ask.options, space)
     with user_mistakes(), runner:
+        _refuse_empty(runner.space)
         warnings = _preflight(runner, reporter)
-        baseline = _baseline(ask.target, request, ask.options)
+        baseline, notes = _baseline(ask.target, request, ask.options)
+        for note in notes:
+            reporter.problem(Problem("baseline", "warning", note))
+        warnings = [*warnings, *notes]
+        _refuse_illegal(runner.space, baseline, request)
         with Storage(request.storage or default_storage()) as storage:
             now = time.time()
             header = Header(
@@ -71,9 +97,9 @@ def start(ask: Ask, reporter: Reporter) -> Recommendation:
                 machine={**machine.identity(), **runner.facts()},
                 started=now,
             )
-            known = _priors(storage, ask.target.name, runner)
+            known = _priors(storage, ask.target.name, runner, experience=experience)
             study = storage.create(request.study or new_name(ask.target.name, now), header)
-            return _run(study, runner, request, known, reporter, warnings)
+            yield Opened(study, runner, request, baseline, known, warnings)
 
 
 def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = False) -> Recommendation:
@@ -95,7 +121,8 @@ def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = F
                     f"study {name} is finished", f"tune show {name}; or go on with a larger --time, --trials or --max-write"
                 )
             warnings = _preflight(runner, reporter)
-            return _run(study, runner, request, _priors(storage, target.name, runner), reporter, warnings)
+            known = _priors(storage, target.name, runner)
+            return run(Opened(study, runner, request, study.header.baseline, known, warnings), reporter)
 
 
 @contextlib.contextmanager
@@ -135,18 +162,13 @@ def refuse_other_machine(study: Study, runner: Runner, *, anyway: bool) -> None:
         )
 
 
-def _run(
-    study: Study,
-    runner: Runner,
-    request: Request,
-    known: list[dict[str, Value]],
-    reporter: Reporter,
-    warnings: list[str],
-) -> Recommendation:
+def run(opened: Opened, reporter: Reporter, *, spent: float = 0.0) -> Recommendation:
+    """Runs a study to its answer; ``spent`` are seconds that went into it before, outside its measurements."""
+    study, runner, request = opened.study, opened.runner, opened.request
     history = study.trials(runner.space)
     budget = Budget(
         limits(request),
-        seconds_before=study.elapsed(),
+        seconds_before=study.elapsed() + spent,
         trials=len(history),
         bytes_written=sum(t.outcome.bytes_written for t in history),
     )
@@ -156,13 +178,13 @@ def _run(
     tuning = Tuning(
         runner=runner,
         study=study,
-        strategy=default_strategy(runner.objective, priors=known),
+        strategy=default_strategy(runner.objective, priors=opened.known),
         budget=budget,
-        baseline=study.header.baseline,
+        baseline=opened.baseline,
         rng=rng,
         reporter=reporter,
         rules=RaceRules(confidence=request.confidence, min_gain=request.min_gain),
-        warnings=warnings,
+        warnings=opened.warnings,
     )
     return tuning.run()
 
@@ -177,21 +199,23 @@ def _preflight(runner: Runner, reporter: Reporter) -> list[str]:
     return [problem.message for problem in problems if problem.severity == "warning"]
 
 
-def _baseline(target: Target, request: Request, options: Any) -> dict[str, Value]:
+def _baseline(target: Target, request: Request, options: Any) -> tuple[dict[str, Value], list[str]]:
+    """The settings to beat, and where the system takes something else from the user's file than it says."""
     if request.baseline is None:
-        return target.space.default
+        return target.space.default, []
     text = files.read_text(Path(request.baseline), "--baseline")
     try:
         present = target.exporter.present(text, _plain(options))
+        notes = target.exporter.present_notes(text, _plain(options))
     except WrongUsage as error:
         raise WrongUsage(f"--baseline {request.baseline}: {error.message}", error.mend) from None
-    return {**target.space.default, **present}
+    return {**target.space.default, **present}, list(notes)
 
 
-def _priors(storage: Storage, target: str, runner: Runner) -> list[dict[str, Value]]:
+def _priors(storage: Storage, target: str, runner: Runner, *, experience: bool = True) -> list[dict[str, Value]]:
     """Settings worth trying first: what this user proved earlier, then the packaged ones; legal ones only."""
     proven = []
-    for line in storage.listing():
+    for line in storage.listing() if experience else []:
         if line.target == target and line.decision == "adopt":
             with contextlib.suppress(TunerError):
                 answer = storage.open(line.name).recommendation()
@@ -201,6 +225,19 @@ def _priors(storage: Storage, target: str, runner: Runner) -> list[dict[str, Val
     known = priors.merge(proven[:4], priors.packaged(target, runner.facts()))
     fitting = (dict(space.canonical(c)) for c in known if all(knob.name in c for knob in space.knobs))
     return [config for config in fitting if space.contains(config) and space.legal(config)]
+
+
+def _refuse_empty(space: Space) -> None:
+    """Where every combination breaks a rule, the rule that a first one breaks is what the user must hear."""
+    if space.size <= ENUMERABLE and not space.configs():
+        first = {knob.name: knob.domain.values[0] for knob in space.knobs}
+        raise WrongUsage(f"none of the settings asked for can run here: {'; '.join(space.broken(first))}")
+
+
+def _refuse_illegal(space: Space, baseline: Mapping[str, Value], request: Request) -> None:
+    broken = space.broken(baseline)
+    if broken and request.baseline is not None:
+        raise WrongUsage(f"--baseline {request.baseline}: its settings can't run here: {'; '.join(broken)}")
 
 
 def _with_defaults(request: Request, defaults: Mapping[str, str]) -> Request:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 from runners.runner import Objective
 from spaces.space import Space
@@ -12,44 +13,67 @@ from tuner.surrogate import Encoding, Model
 from tuner.trial import History
 
 # Before so many settings the model knows too little to be believed when it says that nothing is left.
-_LEAST_SETTINGS = 18
+_LEAST_SETTINGS = 24
 
 # The expected gain of the best next trial must stay below a tenth of the noise of one measurement, and below half a per cent
 # where that is noisy, at each of these numbers of trials ago: one low reading is often luck.
 _NOISE_SHARE, _MOST = 0.1, 0.005
-_LOOKS = (0, 3, 6)
+_LOOKS = (0, 4, 8)
+
+# Where no setting was found that leads the baseline by more than this, a device is easy: the bar is lower there, since
+# a gain that small is not worth a change.
+_EASY_LEAD, _EASY_SHARE = 0.01, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """In score: what the best next trial can be expected to gain, and the lead of the best setting over the baseline."""
+
+    gain: float
+    lead: float
 
 
 def worth(space: Space, history: History, objective: Objective) -> str | None:
-    """The reason in a sentence why more search can't pay, or None while it may."""
+    """The reason in a sentence why more search can't pay, or None while it may. Pure."""
     measured = settings(space, history, objective)
-    # Pure, hence a generator of its own: it only matters for a space too large to list.
-    if not any(True for _ in open_candidates(space, measured, {s.key for s in measured if s.closed}, random.Random(0))):
+    closed = {setting.key for setting in measured if setting.closed}
+    if next(open_candidates(space, measured, closed, random.Random(0)), None) is None:
         return "every setting that may run was measured"
     if len(measured) < _LEAST_SETTINGS:
         return None
     noise = pooled_noise(history, objective)
-    floor = min(_NOISE_SHARE * noise, _MOST)
-    gains: list[float] = []
-    for look in _LOOKS:
-        gain = _expected_gain(space, history[: len(history) - look], objective)
-        if gain is None or gain >= floor:
+    floor, easy_floor = min(_NOISE_SHARE * noise, _MOST), _EASY_SHARE * noise
+    small = easy = True
+    outlook = None
+    for look in reversed(_LOOKS):
+        # The latest last: it is the one to speak of.
+        outlook = _outlook(space, history[: len(history) - look], objective)
+        if outlook is None:
             return None
-        gains.append(gain)
-    return (
-        f"the best of the next trials can be expected to gain {100 * gains[0]:.2g} %, far below the noise of one "
-        f"measurement ({100 * noise:.2g} %)"
-    )
+        small = small and outlook.gain < floor
+        easy = easy and outlook.gain < easy_floor and outlook.lead < _EASY_LEAD
+        if not (small or easy):
+            return None
+    assert outlook is not None
+    expected = f"the best next one can be expected to gain {100 * outlook.gain:.1g} %"
+    if small:
+        return f"{expected}, far below the noise of one measurement ({100 * noise:.2g} %)"
+    return f"none of {len(measured)} settings leads the baseline by {100 * _EASY_LEAD:.0f} %, and {expected}"
 
 
-def _expected_gain(space: Space, history: History, objective: Objective) -> float | None:
-    """Expected gain in score of the most promising open setting; None when too little works to say."""
+def _outlook(space: Space, history: History, objective: Objective) -> _Outlook | None:
+    """None when too little works to say."""
     known = settings(space, history, objective)
     working = [setting for setting in known if setting.works]
-    closed = {setting.key for setting in known if setting.closed}
-    candidates = list(open_candidates(space, known, closed, random.Random(0)))
+    candidates = list(open_candidates(space, known, {s.key for s in known if s.closed}, random.Random(0)))
     if len(working) < _LEAST_SETTINGS // 2 or not candidates:
         return None
     model = Model(Encoding(space), known, seed=0)
-    best = float(model.belief([setting.config for setting in working]).mean.max())
-    return float(model.belief(candidates).improvement(best).max())
+    means = model.belief([setting.config for setting in working]).mean
+    best = float(means.max())
+    baselines = {space.key(space.canonical(trial.config)) for trial in history if trial.phase == "baseline"}
+    at = [float(mean) for mean, setting in zip(means, working, strict=True) if setting.key in baselines]
+    return _Outlook(
+        gain=float(model.belief(candidates).improvement(best).max()),
+        lead=best - max(at) if at else float("inf"),
+    )

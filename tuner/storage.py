@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from tuner.database import check_file, connect_storage, one_at_a_time, sqlite_path, translated
-from tuner.errors import WrongUsage
+from tuner.database import check_file, connect_storage, one_at_a_time, shown, sqlite_path, translated
+from tuner.errors import NotUsable, WrongUsage
 from tuner.study import ANSWER, HEADER, Header, Study, read_header, to_json
 
 
@@ -33,6 +34,7 @@ class Storage:
             check_file(self._path, create=create)
         with translated(where), one_at_a_time(self._path):
             self._rdb = connect_storage(where, self._path)
+        self._file = _identity(self._path)
 
     def create(self, name: str, header: Header) -> Study:
         """A new study; raises WrongUsage where the name is taken."""
@@ -48,7 +50,7 @@ class Storage:
                     f"--study {name}: a study of that name exists", f"tune resume {name}, or choose another name"
                 ) from None
             self._rdb.set_study_user_attr(number, HEADER, to_json(header))
-        return Study(self.where, self._rdb, number, name, header)
+        return Study(self.where, self._rdb, number, name, header, self.check_present)
 
     def open(self, name: str) -> Study:
         """An existing study; raises WrongUsage where there is none, or it was written by a newer version."""
@@ -57,11 +59,16 @@ class Storage:
                 number = self._rdb.get_study_id_from_name(name)
             except KeyError:
                 raise WrongUsage(
-                    f"there is no study {name!r} in {self.where}", "`tune studies` lists the ones there are"
+                    f"there is no study {name!r} in {shown(self.where)}", "`tune studies` lists the ones there are"
                 ) from None
             attributes = self._rdb.get_study_user_attrs(number)
         header = read_header(name, attributes)
-        return Study(self.where, self._rdb, number, name, header)
+        return Study(self.where, self._rdb, number, name, header, self.check_present)
+
+    def check_present(self) -> None:
+        """Raises NotUsable where somebody took the file away: what is written then is kept nowhere."""
+        if _identity(self._path) != self._file:
+            raise NotUsable(f"the study file {self._path} was removed or replaced during the run", "start a new study")
 
     def listing(self) -> list[Listed]:
         """Our studies, newest first; others in the same storage are left out."""
@@ -98,6 +105,16 @@ class Storage:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def new_name(target: str, now: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,8 +44,16 @@ class Header:
 class Study:
     """One study. ``begin`` and ``finish`` each commit, so a kill between them leaves a row that resuming finds."""
 
-    def __init__(self, where: str, rdb: RDBStorage, number: int, name: str, header: Header) -> None:
-        self._where, self._rdb = where, rdb
+    def __init__(
+        self,
+        where: str,
+        rdb: RDBStorage,
+        number: int,
+        name: str,
+        header: Header,
+        check_present: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._where, self._rdb, self._check_present = where, rdb, check_present
         self.number, self.name, self.header = number, name, header
 
     @property
@@ -57,6 +65,7 @@ class Study:
         """Writes a running trial and returns its id."""
         from optuna.trial import TrialState, create_trial
 
+        self._check_present()
         template = create_trial(
             state=TrialState.RUNNING,
             params=dict(config),

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spaces.space import Config, Knob, Space, Value
-from tuner.known import Setting
+from tuner.known import Setting, repeated_noise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,10 @@ _UNLIKELY = 0.1
 _MOST_SETTINGS, _FEW = 160, 60
 
 # A score this many robust deviations under the median is pulled up to there: one outlier must not bend the whole model.
-_FLOOR = 4.0
+_FLOOR = 2.5
+
+# Where compressed scores begin to be squeezed, in score below the best.
+_KNEE = 0.5
 
 
 class Encoding:
@@ -98,10 +101,22 @@ class Belief:
         return gain
 
 
-class Model:
-    """What ``settings`` teach; ask it with ``belief``. ``noise`` is the log sd of one measurement as the fit sees it."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """How to look at the scores. ``compress`` sees little but the good ones; a short ``length`` (in ranges of a knob) believes
+    in neighbours only and so in surprises further off."""
 
-    def __init__(self, encoding: Encoding, settings: Sequence[Setting], seed: int) -> None:
+    compress: bool = False
+    length: float = 1.5
+
+
+PLAIN = View()
+
+
+class Model:
+    """What ``settings`` teach; ask it with ``belief``."""
+
+    def __init__(self, encoding: Encoding, settings: Sequence[Setting], seed: int, view: View = PLAIN) -> None:
         kept = _most_telling(settings)
         scored = [setting for setting in kept if setting.works]
         failed = [setting for setting in kept if not setting.works]
@@ -109,13 +124,9 @@ class Model:
         self._process: GaussianProcess | None = None
         self._forest: list[Any] = []
         if len(scored) > 1:
-            self._process = _process(encoding, scored)
+            self._process = _process(encoding, scored, view)
         if failed:
             self._forest = _forest(encoding, scored, failed, seed)
-
-    @property
-    def noise(self) -> float:
-        return self._process.noise if self._process else math.inf
 
     def belief(self, configs: Sequence[Config]) -> Belief:
         import numpy as np
@@ -131,15 +142,23 @@ class Model:
         return Belief(mean, deviation, feasible)
 
 
-def _process(encoding: Encoding, scored: Sequence[Setting]) -> GaussianProcess:
+def _process(encoding: Encoding, scored: Sequence[Setting], view: View) -> GaussianProcess:
     import numpy as np
 
     from tuner.gaussian import GaussianProcess
 
     scores = np.array([setting.score for setting in scored])
     counts = np.array([float(len(setting.scores)) for setting in scored])
+    y = (compressed if view.compress else floored)(scores)
     with _one_thread():
-        return GaussianProcess(encoding.rows([s.config for s in scored]), encoding.columns, warped(scores), counts)
+        return GaussianProcess(
+            encoding.rows([setting.config for setting in scored]),
+            encoding.columns,
+            y,
+            counts,
+            view.length,
+            *repeated_noise(scored),
+        )
 
 
 @cache
@@ -168,16 +187,13 @@ def _forest(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Sett
         return [tree.fit(rows, works, check_input=False).tree_ for tree in grown]
 
 
-TAU = 0.5
-
-
-def warped(scores: Vector) -> Vector:
-    if TAU == 0:
-        return floored(scores)
+def compressed(scores: Vector) -> Vector:
+    """``scores`` as they are near the best and ever closer together below: resolution goes where it decides."""
     import numpy as np
 
-    below = scores.max() - scores
-    return scores.max() - TAU * np.log1p(below / TAU)
+    best = scores.max()
+    squeezed: Vector = best - _KNEE * np.log1p((best - scores) / _KNEE)
+    return squeezed
 
 
 def floored(scores: Vector) -> Vector:

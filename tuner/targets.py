@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,16 @@ class Target:
     create: Callable[[Any, Space], Runner]
     doctor: Callable[[Any], list[Problem]]
     _exporter: str
+    _opponents: str = ""
+
+    @property
+    def opponents(self) -> ModuleType | None:
+        """The module with other people's tools for this target (runners.opponent), None where it has none."""
+        try:
+            found = importlib.util.find_spec(self._opponents) if self._opponents else None
+        except ModuleNotFoundError:  # the runner is a single file
+            return None
+        return importlib.import_module(self._opponents) if found else None
 
     @property
     def exporter(self) -> ModuleType:
@@ -50,10 +61,11 @@ def load(name: str) -> Target:
     """The target of that name; raises WrongUsage with the names there are."""
     if name in _own():
         space_module, runner_module = f"spaces.{name}", f"runners.{name}"
-        exporter = f"tuner.exporters.{name}"
+        exporter, opponents = f"tuner.exporters.{name}", f"runners.{name}.opponents"
     elif name in (others := _third_party()):
         package = others[name]
         space_module, runner_module, exporter = f"{package}.space", f"{package}.runner", f"{package}.exporter"
+        opponents = f"{package}.opponents"
     else:
         raise WrongUsage(f"there is no target {name!r}", f"the targets are: {', '.join(names())}")
     what, how = importlib.import_module(space_module), importlib.import_module(runner_module)
@@ -67,6 +79,7 @@ def load(name: str) -> Target:
         how.create,
         how.doctor,
         exporter,
+        opponents,
     )
 
 

@@ -12,7 +12,8 @@ from spaces.space import Config
 
 # warmup: thrown away, it pays for cold caches and lazy allocation. baseline: the user's present setting, again and again.
 # search: a new setting. race: a finalist or the baseline inside a round. verify, explain: asked for after the answer.
-Phase = Literal["warmup", "baseline", "search", "race", "verify", "explain"]
+# compare: another strategy's reading, or, inside a round, what somebody picked.
+Phase = Literal["warmup", "baseline", "search", "race", "verify", "explain", "compare"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,15 @@ class Pace:
 
     ``sentinel``: a baseline measurement every so many settings, to see the machine drift. ``first_limit``: for a measurement
     while nothing is known; later ``patience`` times the median, at least ``least_limit``, because killing a warm worker for
-    one slow reading costs more than the reading. ``hopeless``: failures in a row from the start that end the run.
+    one slow reading costs more than the reading; never more than the time that is left, nor less than ``shortest_limit``.
+    ``hopeless``: failures in a row from the start that end the run.
     """
 
     sentinel: int = 6
     first_limit: float = 120.0
     patience: float = 10.0
     least_limit: float = 20.0
+    shortest_limit: float = 5.0
     hopeless: int = 5
 
 
@@ -85,7 +87,7 @@ class Tuning:
         self.history = self.study.trials(self.runner.space)
         if self.history or abandoned:
             self.reporter.resumed(len(self.history), abandoned)
-        self._check_bytes()
+        self._check_limits()
         self.runner.prepare()
         contention = Contention()
         self.budget.spend(bytes_written=self.runner.bytes_prepared)
@@ -151,9 +153,13 @@ class Tuning:
 
     def _limit(self) -> float:
         seconds = [t.outcome.seconds for t in self.history if isinstance(t.outcome, Measurement)]
-        if len(seconds) < 5:
-            return self.pace.first_limit
-        return max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
+        usual = self.pace.first_limit
+        if len(seconds) >= 5:
+            usual = max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
+        if self.budget.limits.seconds is None:
+            return usual
+        # A setting that eats all the time that is left is none to recommend.
+        return min(usual, max(self.pace.shortest_limit, self.budget.limits.seconds - self.budget.seconds))
 
     def _best(self) -> Trial | None:
         objective = self.runner.objective
@@ -168,7 +174,13 @@ class Tuning:
         self.reporter.phase("warmup", "first touch of files and caches, not counted")
         self._measure(self.baseline, "warmup")
         self.reporter.phase("baseline", "the setting to beat")
-        self._measure(self.baseline, "baseline")
+        readings = [self._measure(self.baseline, "baseline") for _ in range(2)]
+        failures = [reading for reading in readings if isinstance(reading, Failure)]
+        if len(failures) == len(readings):
+            raise NotUsable(
+                f"the baseline itself can't be measured here ({failures[-1].kind}: {failures[-1].reason})",
+                "name settings that run here with --baseline FILE",
+            )
 
     def _affordable(self) -> int:
         """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
@@ -188,8 +200,14 @@ class Tuning:
         recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
         return (statistics.fmean(recent) if recent else 1.0) + 0.03
 
-    def _check_bytes(self) -> None:
-        """Before anything is written: whether what must be written fits the limit."""
+    def _check_limits(self) -> None:
+        """Before anything is written or measured: whether the limits allow an answer at all."""
+        trials = self.budget.limits.trials
+        least = 3 + self._least_race()
+        if trials is not None and trials < least:
+            raise BudgetTooSmall(
+                f"--trials {trials}: an answer takes at least {least} measurements", f"--trials {least} or more"
+            )
         limit = self.budget.limits.bytes_written
         if limit is None:
             return

@@ -58,6 +58,7 @@ _EXPORTER = """
     def render(recommendation, format, options): return {"naps.env": f"NAPS={recommendation.config['naps']}\\n"}
     def merge(text, recommendation, options): return Merged(text + render(recommendation, "naps", {})["naps.env"])
     def present(text, options): return {"naps": int(text.split("=")[1])}
+    def present_notes(text, options): return []
     def matches(filename, text): return filename == "naps.env"
     def lint(text, options): return []
     def fix(text, options): return text

@@ -44,7 +44,7 @@ def test_a_second_run_is_told_who_the_first_is(tmp_path: Path) -> None:
         lock_device("77:7", "tune aio --device /b", folder=tmp_path)
     today = time.strftime("%Y-%m-")
     assert f"by process {os.getpid()} (tune aio --device /a) since {today}" in caught.value.message
-    assert caught.value.mend == f"wait for it, or stop it: kill {os.getpid()}"
+    assert caught.value.mend == f"wait until process {os.getpid()} has ended"
     lock.release()
     lock_device("77:7", "tune", folder=tmp_path).release()
 
@@ -91,7 +91,7 @@ def test_whatever_the_file_holds_the_answer_is_one_printable_sentence(tmp_path: 
         with pytest.raises(EnvironmentProblem) as caught:
             lock_device("77:7", "y", folder=tmp_path)
     assert caught.value.message.isprintable()
-    assert "is being tuned already by" in caught.value.message
+    assert "is being measured already by" in caught.value.message
 
 
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_disks_below_two_volumes_are_shared(tmp_path: Path) -> None:
     block("dm-1", "253:1", "sdb")
     block("dm-2", "253:2", "sdc")
     with lock_device("253:0", "first", folder=tmp_path, sysfs=tmp_path / "sys"):
-        with pytest.raises(EnvironmentProblem, match=r"253:1 is being tuned already .*first"):
+        with pytest.raises(EnvironmentProblem, match=r"253:1 is being measured already .*first"):
             lock_device("253:1", "second", folder=tmp_path, sysfs=tmp_path / "sys")
         lock_device("253:2", "third", folder=tmp_path, sysfs=tmp_path / "sys").release()
     lock_device("253:1", "second", folder=tmp_path, sysfs=tmp_path / "sys").release()

@@ -54,6 +54,20 @@ def test_arguments_environment_and_folder_are_handed_over(tmp_path: Path) -> Non
     assert done.stdout == f"['-x', '$HOME; ls', ''] y z {folder}\n"
 
 
+def test_it_is_stopped_when_there_is_enough(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+    begun = time.monotonic()
+    stopped = run(python(code, note), limit=50, grace=0.0, enough=lambda: note.exists() and note.read_text() != "")
+    assert isinstance(stopped, Failure)
+    assert stopped.kind == "timeout"
+    assert time.monotonic() - begun < 30
+    assert gone(pid_from(note))
+    done = run(python("import time; time.sleep(1.2); print('out')"), limit=50, enough=lambda: False)
+    assert isinstance(done, Completed)
+    assert done.stdout == "out\n"
+
+
 def test_a_program_that_is_not_there() -> None:
     failed = run(["no-such-program-here"], limit=5)
     assert isinstance(failed, Failure)

@@ -11,6 +11,7 @@ import pytest
 from spaces.aio import SPACE
 from tuner.errors import WrongUsage
 from tuner.export import export
+from tuner.lint import lint_file
 from tuner.recommendation import Recommendation
 
 DATA = Path(__file__).parents[1] / "data" / "aio"
@@ -62,6 +63,8 @@ def test_into_the_user_s_file(recommendation, tmp_path):
 def test_what_can_t_be_done_is_a_sentence(recommendation, tmp_path):
     with pytest.raises(WrongUsage, match="-o and --into"):
         export(recommendation, output=tmp_path, into=tmp_path)
+    with pytest.raises(WrongUsage, match="--diff needs --into FILE or -o FILE"):
+        export(recommendation, diff=True)
     with pytest.raises(WrongUsage, match=r"--into .* does not exist"):
         export(recommendation, into=tmp_path / "missing.json")
     with pytest.raises(WrongUsage, match="--format yaml"):
@@ -71,3 +74,30 @@ def test_what_can_t_be_done_is_a_sentence(recommendation, tmp_path):
         export(recommendation, into=tmp_path / "bad.json")
     with pytest.raises(WrongUsage, match="the folder does not exist"):
         export(recommendation, output=tmp_path / "missing" / "x.json")
+
+
+def test_what_merging_leaves_in_the_file_is_counted(recommendation, tmp_path):
+    path = tmp_path / "my ds.json"
+    path.write_text('{"zero_optimization": {"stage": 2, "offload_param": {"device": "nvme"}}, "aio": {"colour": 1}}')
+    shown = export(recommendation, into=path, diff=True, options={**PRESENT, "ranks": None})
+    result = export(recommendation, into=path, options=PRESENT)
+    assert result.notes == shown.notes
+    assert result.notes[-1] == (
+        f"the file then has 3 findings left in what was yours: tune lint --deepspeed-version 0.19.0 '{path}'"
+    )
+    assert len(lint_file(path, PRESENT).findings) == 3
+    one = tmp_path / "one.json"
+    one.write_text('{"aio": {"colour": 1}}')
+    assert "has 1 finding left" in export(recommendation, into=one).notes[-1]
+    one.write_text("{}")
+    assert export(recommendation, into=one).notes == ()
+
+
+def test_a_file_that_is_replaced_is_kept(recommendation, tmp_path):
+    path = tmp_path / "aio.json"
+    path.write_text("mine\n")
+    shown = export(recommendation, output=path, diff=True, options=PRESENT)
+    assert (path.read_text(), shown.written, "-mine" in shown.diff) == ("mine\n", (), True)
+    result = export(recommendation, output=path, options=PRESENT)
+    assert [kept.read_text() for kept in result.backups] == ["mine\n"]
+    assert export(recommendation, output=path, options=PRESENT).backups == ()

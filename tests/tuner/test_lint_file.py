@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,22 @@ def test_a_file_that_no_target_knows(tmp_path):
         lint_file(path, target="nonsense")
     with pytest.raises(WrongUsage, match="does not exist"):
         lint_file(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(("text", "line"), [("[]", 1), ('"aio"', 1), ("null", 1), ('{\n"a": }', 2), ("", 1)])
+def test_a_json_file_that_holds_no_object_is_a_finding(tmp_path, text, line):
+    path = tmp_path / "my.json"
+    path.write_text(text)
+    (found,) = lint_file(path).findings
+    assert (found.line, found.key, found.safe) == (line, "", False)
+    command = [sys.executable, "-m", "tuner", "lint", path.name]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_environment())
+    assert run.returncode == 1, run.stderr
+    assert run.stdout.splitlines()[0] == f"my.json:{line}"
+
+
+def _environment():
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def test_options_of_the_user_count_more_than_the_machine(tmp_path):

@@ -175,8 +175,8 @@ def test_a_space_too_large_to_list() -> None:
     history = searched(space, value, 60)
     assert all(space.legal(t.config) for t in history)
     assert len(set(keys(space, history))) == 61
-    figures = [t.outcome.metrics["value"] for t in history]  # type: ignore[union-attr]
-    assert max(figures[30:]) > 2 * max(figures[:10])
+    # A random search of 60 finds 0.6 of 1; no legal setting has a legal neighbour here.
+    assert max(t.outcome.metrics["value"] for t in history) > 0.8  # type: ignore[union-attr]
 
 
 def test_nothing_legal() -> None:

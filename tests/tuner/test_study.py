@@ -12,7 +12,7 @@ from support.synthetic import SPACE
 
 from runners.runner import Failure, Measurement, Objective
 from tuner.database import default_storage
-from tuner.errors import TunerError, WrongUsage
+from tuner.errors import NoStudies, NotUsable, TunerError, WrongUsage
 from tuner.recommendation import Gain, Recommendation
 from tuner.storage import Storage, new_name
 from tuner.study import Header
@@ -206,3 +206,53 @@ def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert default_storage() == str(tmp_path / "clustertune" / "studies.db")
     monkeypatch.setenv("CLUSTERTUNE_STORAGE", "postgresql://db/x")
     assert default_storage() == "postgresql://db/x"
+
+
+def test_another_program_s_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE users (name TEXT)")
+    before = path.read_bytes()
+    for create in (False, True):
+        with pytest.raises(WrongUsage, match="another program"):
+            Storage(str(path), create=create)
+    assert path.read_bytes() == before
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    with pytest.raises(NoStudies):
+        Storage(str(empty), create=False)
+    assert empty.stat().st_size == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("/dev/null", "not a regular file"),
+        ("x" * 300, "can't be used"),
+        ("~nobody-of-that-name/x.db", "home"),
+        ("  ", "empty"),
+        ("postgresql://u:GEHEIM@localhost/db", "driver"),
+        ("postgresql://u:GEHEIM@[::1/db", "kept"),
+        ("foo://u:GEHEIM@h/x", "kept|driver"),
+    ],
+)
+def test_storages_that_cannot_be_used_get_a_sentence_without_the_password(where: str, says: str) -> None:
+    with pytest.raises(TunerError, match=says) as caught:
+        Storage(where)
+    assert "GEHEIM" not in caught.value.message + caught.value.mend
+
+
+def test_a_named_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WrongUsage, match="not a regular file"):
+        Storage(str(tmp_path / "pipe"))
+
+
+def test_a_study_file_that_is_taken_away_ends_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Storage(str(path)) as storage:
+        study = storage.create("s", HEADER)
+        study.finish(study.begin(SPACE, SPACE.default, "search"), MEASURED, 1.0)
+        path.unlink()
+        with pytest.raises(NotUsable, match="removed or replaced"):
+            study.begin(SPACE, SPACE.default, "search")

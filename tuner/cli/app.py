@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import io
 import os
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import BadValue
-from tuner.cli import exporting, following, looking, signals, tuning
+from tuner.cli import comparing, exporting, following, looking, tuning
 from tuner.errors import Interrupted, NotUsable, TunerError, WrongUsage
 
 _HELP = """Finds the settings that make this machine fast, proves it, and writes them down ready to use.
@@ -24,6 +27,10 @@ Start with `tune aio --device DIR`: DIR is a folder on the device, a few GB are 
 Exit codes: 0 better setting proven, 3 nothing beat the baseline (keep it), 2 wrong usage, 4 environment not usable,
 5 budget too small, 130 interrupted (resumable).
 """
+
+
+_LONGEST = 1000
+_STOPPED = Interrupted("stopped before anything was measured")
 
 
 def build() -> typer.Typer:
@@ -36,16 +43,39 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_main)
     tuning.add_to(app)
     following.add_to(app)
+    comparing.add_to(app)
     looking.add_to(app)
     exporting.add_to(app)
     return app
 
 
+def _never_fail_to_print() -> None:
+    """File names and keys may hold what the terminal's encoding has no sign for."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tune (clustertune) {importlib.metadata.version('clustertune')}")
+        raise typer.Exit
+
+
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; nothing that a user can cause ends in a traceback."""
-    signals.install()
+    _never_fail_to_print()
     as_json = "--json" in arguments
     try:
         command = typer.main.get_command(build())
@@ -53,14 +83,20 @@ def run(arguments: Sequence[str]) -> int:
     except (TunerError, BadValue, UsageError, EnvironmentProblem) as error:
         return _tell(_as_tuner_error(error), as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return _tell(Interrupted("stopped before anything was measured"), as_json)
+        return _tell(_STOPPED, as_json)
     except BrokenPipeError:
         # The reader of a pipe went away (`tune knobs aio | head`): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except typer.Exit as error:
-        return int(error.exit_code)
+        # Typer turns an interrupt that it sees itself into this.
+        return _tell(_STOPPED, as_json) if error.exit_code == _STOPPED.exit_code else int(error.exit_code)
+    except OSError as error:
+        return _tell(NotUsable(f"the operating system refuses: {error.strerror or error}"), as_json)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())  # type: ignore[attr-defined]
+            return WrongUsage.exit_code
         return _tell(_usage(error) if hasattr(error, "format_message") else _bug(error), as_json)
     return int(result or 0)
 
@@ -77,11 +113,16 @@ def _usage(error: Any) -> WrongUsage:
     """What Typer found wrong with the words of the command."""
     context = getattr(error, "ctx", None)
     where = f"`{context.command_path} --help` shows how" if context is not None else "`tune --help` shows how"
-    return WrongUsage(str(error.format_message()).rstrip("."), where)
+    return WrongUsage(str(error.format_message()).replace("Value error, ", "").rstrip("."), where)
 
 
 def _bug(error: Exception) -> TunerError:
     """A mistake of ours: the user gets a sentence and where to find the rest of it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            return _STOPPED  # it came in the middle of something that wrapped it
+        cause = cause.__cause__ or cause.__context__
     where = Path(tempfile.gettempdir()) / f"clustertune-{os.getpid()}.log"
     try:
         where.write_text("".join(traceback.format_exception(error)))
@@ -92,12 +133,20 @@ def _bug(error: Exception) -> TunerError:
 
 
 def _tell(error: TunerError, as_json: bool) -> int:
-    if as_json:
-        from tuner import as_json as json_form
+    # Nobody may be left to hear it: a closed or full output changes nothing about how the run ended.
+    with contextlib.suppress(OSError):
+        if as_json:
+            from tuner import as_json as json_form
 
-        json_form.dump(json_form.error(error))
-    else:
-        typer.echo(f"tune: {error.message.rstrip('.')}", err=True)
-        if error.mend:
-            typer.echo(f"      {error.mend}", err=True)
+            json_form.dump(json_form.error(error))
+        else:
+            typer.echo(f"tune: {_one_line(error.message).rstrip('.')}", err=True)
+            if error.mend:
+                typer.echo(f"      {_one_line(error.mend)}", err=True)
     return error.exit_code
+
+
+def _one_line(text: str) -> str:
+    """One line of readable length, whatever a user or a file put into it."""
+    line = "".join(c if c.isprintable() else "?" for c in text)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 40]} … {line[-30:]}"

@@ -25,8 +25,12 @@ FINDINGS = 1  # exit code of lint
 
 def add_to(app: typer.Typer) -> None:
     extra, names = _file_options()
-    app.command("export", help=_EXPORT)(_signed(_export, _EXPORT_PARAMETERS + extra, names))
-    app.command("lint", help=_LINT)(_signed(_lint, _LINT_PARAMETERS + extra, names))
+    app.command("export", help=_EXPORT, short_help="Write or merge the recommended file.")(
+        _signed(_export, _EXPORT_PARAMETERS + extra, names)
+    )
+    app.command("lint", help=_LINT, short_help="Check a settings file that you have.")(
+        _signed(_lint, _LINT_PARAMETERS + extra, names)
+    )
 
 
 def _file_options() -> tuple[list[inspect.Parameter], list[str]]:
@@ -157,7 +161,8 @@ def _show_findings(file: Path, findings: Any, left: Any, *, fixed: bool) -> None
 
     out = screen.console()
     for finding in left if fixed else findings:
-        out.print(f"[bold]{screen.escape(f'{file}:{finding.line}')}[/] {screen.escape(finding.key)}")
+        key = f" {screen.escape(finding.key)}" if finding.key else ""
+        out.print(f"[bold]{screen.escape(f'{file}:{finding.line}')}[/]{key}")
         out.print(f"  {screen.escape(finding.message)}")
         out.print(f"  [dim]{screen.escape(finding.mend)}[/]{' [green](--fix does this)[/]' if finding.safe else ''}")
     if not findings:

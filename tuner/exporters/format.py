@@ -69,6 +69,11 @@ class Exporter(Protocol):
     def present(self, text: str, options: Options) -> dict[str, Value]:
         """The settings that a file gives now, by knob, defaults filled in as the tuned system does. Raises WrongUsage."""
 
+    def present_notes(self, text: str, options: Options) -> list[str]:
+        """Where the tuned system takes something else from a file than it says (dead keys, a block in a wrong place), a
+        sentence each; empty where ``present`` gives what is written, or raises.
+        """
+
     def matches(self, filename: str, text: str) -> bool:
         """Whether this is a file whose settings ``lint`` understands."""
 

@@ -6,8 +6,9 @@ import math
 import random
 from functools import cache
 
-from runners.runner import Objective
 from surfaces.surface import Surface, space_of
+
+from runners.runner import Objective
 
 HELD_BACK = ("diagonal", "wide")
 
@@ -111,7 +112,7 @@ def diagonal() -> Surface:
 
 
 def wide() -> Surface:
-    """Twelve knobs, more combinations than can be listed: few matter much, some interact, a choice pair can't run. Held back."""
+    """Twelve knobs, more combinations than can be listed: a few matter, some interact, one pair can't run. Held back."""
     rng = random.Random(77)
     shape = {f"n{i}": ("log", [1 << k for k in range(6)]) for i in range(5)}
     shape |= {f"c{i}": ("cat", [f"v{j}" for j in range(4)]) for i in range(3)}

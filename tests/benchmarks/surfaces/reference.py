@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from surfaces.surface import Surface, space_of
 
 from spaces.space import Config
-from surfaces.surface import Surface, space_of
 
 K, M = 1 << 10, 1 << 20
 
@@ -69,8 +69,6 @@ def aio_machine(rng):
         "ov": rng.uniform(0.4, 0.8),
         "ss_gain": rng.uniform(0.96, 1.03),
     }
-
-
 
 
 # ---- oneCCL -----------------------------------------------------------
@@ -285,7 +283,14 @@ def reference() -> list[Surface]:
         space_of(ALX, ALX_DEFAULT),
     )
     known = priors_for(AIO, aio_truth, aio_machine, 101)
-    factors = {"direct": 1.05, "rabenseifner": 1.0, "nreduce": 0.93, "ring": 1.1, "double_tree": 1.2, "recursive_doubling": 0.98}
+    factors = {
+        "direct": 1.05,
+        "rabenseifner": 1.0,
+        "nreduce": 0.93,
+        "ring": 1.1,
+        "double_tree": 1.2,
+        "recursive_doubling": 0.98,
+    }
     factors["2d"] = 1.15
     return [
         Surface("aio-nvme", aio, aio_truth(6.5e9, 1.3e-4, 1.2e-5, 1.9e9, 8, 128, 4e5, 1 * M, 0.03, 0.55, 0.985), 0.03, known),

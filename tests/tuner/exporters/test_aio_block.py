@@ -133,14 +133,24 @@ CONFIGS = st.fixed_dictionaries(
     {},
     optional={
         "aio": st.none() | BLOCKS | st.just([]),
+        "AIO": BLOCKS,
+        "zero_optimisation": st.just({"stage": 3}),
         "fp16": st.just({"enabled": "auto"}),
         "zero_optimization": st.fixed_dictionaries(
             {},
             optional={
-                "stage": st.integers(0, 3),
+                "stage": st.integers(-1, 3) | st.sampled_from(["3", "auto", None, 2.5]),
+                "offload_params": st.just({"device": "nvme"}) | st.none(),
                 "aio": BLOCKS | st.none(),
                 "offload_param": st.fixed_dictionaries(
-                    {}, optional={"device": st.just("nvme"), "aio": BLOCKS, "buffer_size": st.just(8e9)}
+                    {},
+                    optional={
+                        "device": st.sampled_from(["nvme", "NVMe", "cpu", None, "disk"]),
+                        "nvme_pth": st.just("/x"),
+                        "aio": BLOCKS,
+                        "buffer_size": st.just(8e9) | st.sampled_from(["8e9", "1G", True, None]),
+                        "pin_memory": st.sampled_from(["yes", " no", 2, None]),
+                    },
                 ),
                 "offload_optimizer": st.fixed_dictionaries(
                     {"device": st.just("nvme")}, optional={"buffer_count": st.integers(0, 5)}
@@ -169,7 +179,7 @@ def test_fixing_leaves_no_safe_finding_and_is_done_once(text, options):
     assert not [finding for finding in left if finding.safe]
     assert aio.fix(fixed, options) == fixed
     before = aio.lint(text, options)
-    assert len(left) <= len(before) + 5
+    assert len(left) <= len(before) + 8
     for finding in before:
         assert 1 <= finding.line <= text.count("\n") + 1
         assert finding.message
@@ -196,7 +206,44 @@ def test_present_settings_are_those_that_deepspeed_takes():
         aio.present('{"aio": {"block_size": true}}', {})
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (read("ds_old.json"), ["thread_count 8 is not read by DeepSpeed 0.19.8"]),
+        (read("ds_nested.json"), ["refuses the whole file"]),
+        ('{"AIO": {"queue_depth": 32}}', ["the name is aio"]),
+        ('{"aio": {"queue_dept": 32, "single_submit": null}}', ["takes the default of queue_depth", "counts as false"]),
+        ('{"aio": {"queue_depth": 32, "queue_depth": 16}}', ["holds a key twice"]),
+        ('{"aio": {"queue_depth": 32}, "fp16": {}}', ["read by nobody"]),
+        ("{}", ["no aio block"]),
+        ('{"aio": null}', []),
+        ('{"aio": {"queue_depth": 32}}', []),
+        ("{", []),
+        ("[]", []),
+    ],
+)
+def test_what_is_written_and_not_done_is_said(text, words):
+    notes = aio.present_notes(text, {"deepspeed_version": "0.19.8"})
+    assert len(notes) == len(words), notes
+    assert all(word in note for word, note in zip(words, notes, strict=True))
+    if words and text != "{}":
+        assert notes[-1].endswith("`tune lint` says how to mend the file")
+
+
+def test_a_block_of_a_wrong_name_gets_its_right_one():
+    merged = aio.merge('{"AIO": {"use_gds": false, "thread_count": 2}}', recommendation(), {})
+    assert json.loads(merged.text) == {"aio": {"use_gds": False, **BEST}}
+    assert [note.split()[0] for note in merged.notes] == ["renamed", "replaced"]
+    both = aio.merge('{"AIO": {"queue_depth": 2}, "aio": {}}', recommendation(), {})
+    assert json.loads(both.text) == {"AIO": {"queue_depth": 2}, "aio": BEST}
+
+
 def test_which_files_are_deepspeed_s():
+    assert aio.matches("my.json", '{"AIO": {}}')
+    assert aio.matches("my.json", '{"zero_optimisation": {}}')
+    assert aio.matches("my.json", '{"offload_param": {}}')
+    assert aio.matches("my.json", "[]")
+    assert not aio.matches("my.txt", "[]")
     assert aio.matches("x.txt", '{"zero_optimization": {}}')
     assert aio.matches("ds_config.json", "{}")
     assert aio.matches("anything.json", "{")

@@ -10,6 +10,7 @@ from spaces.aio import SPACE
 from spaces.space import Config, Knob, Value
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
+from tuner.exporters.aio.names import AIO, ZERO, misnamed_aio
 from tuner.exporters.aio.options import RENAMED, Options, read
 from tuner.exporters.format import Format, Merged, find_format
 from tuner.jsonedit import move, remove, rename, set_value
@@ -22,7 +23,7 @@ THREADS = "intra_op_parallelism"
 # `num_threads` is what ds_nvme_tune prints; no DeepSpeed has ever read it.
 THREAD_NAMES = (THREADS, "thread_count", "num_threads")
 
-TOP: Path = ("aio",)
+TOP: Path = (AIO,)
 
 
 def render(recommendation: Recommendation, format: str, options: contract.Options) -> dict[str, str]:
@@ -42,7 +43,8 @@ def name_in(knob: Knob, options: Options) -> str:
 
 
 def merge(text: str, recommendation: Recommendation, options: contract.Options) -> Merged:
-    """The five keys set at the top level; a block inside zero_optimization is brought there, dead thread keys replaced.
+    """The five keys set at the top level; a block inside zero_optimization is brought there, one of a wrong name (AIO) gets
+    its right one, dead thread keys are replaced.
 
     Raises WrongUsage for text that is no JSON object, or that holds a key twice: which of the two is meant only its author
     knows, and DeepSpeed refuses the file.
@@ -65,10 +67,10 @@ def merge(text: str, recommendation: Recommendation, options: contract.Options) 
 def nested(document: Document) -> Iterator[Path]:
     """Where aio blocks stand inside zero_optimization: its model takes no such key."""
     for path, node in document.objects():
-        inside = path[:1] == ("zero_optimization",) and any(member.key == "aio" for member in node.members)
+        inside = path[:1] == (ZERO,) and any(member.key == AIO for member in node.members)
         # Of an object whose key appears twice, only the last can be reached, and counts.
         if inside and document.node(path) is node:
-            yield (*path, "aio")
+            yield (*path, AIO)
 
 
 def present(text: str, options: contract.Options) -> dict[str, Value]:
@@ -113,6 +115,10 @@ def _one_block(text: str) -> tuple[str, list[str]]:
     top = parse(text).node(TOP)
     if top is not None and top.kind != "object":
         text = set_value(text, TOP, {})
+    misnamed = misnamed_aio(parse(text))
+    if len(misnamed) == 1 and top is None:
+        text = rename(text, misnamed[0], AIO)
+        notes.append(f"renamed {misnamed[0][0]} to aio: DeepSpeed drops any other name without a word")
     while (path := next(nested(parse(text)), None)) is not None:
         inside, document = ".".join(map(str, path[:-1])), parse(text)
         here, there = document.node(TOP), document.node(path)

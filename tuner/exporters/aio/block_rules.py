@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from spaces.space import Knob
 from spaces.units import parse_count, parse_flag, parse_size
 from tuner.exporters.aio.block import THREAD_NAMES, TOP, name_in, nested
 from tuner.exporters.aio.issue import Issue
+from tuner.exporters.aio.names import AIO, alike, misnamed_aio
 from tuner.exporters.aio.options import RENAMED, Options
 from tuner.jsonedit import move, remove, rename, set_value
 from tuner.jsonscan import Document, Node, Path
@@ -20,15 +20,15 @@ from tuner.jsonscan import Document, Node, Path
 _RENAMED = ".".join(map(str, RENAMED))
 # DeepSpeed aligns to its own 512-byte units whatever the device's sector is.
 _SECTOR = 512
-# Below this likeness a key is rather a stranger than a slip of the fingers.
-_ALIKE = 0.8
 _THREADS_MEANT = (*THREAD_NAMES, "threads", "num_thread", "parallelism")
 
 
 def issues(document: Document, options: Options) -> Iterator[Issue]:
-    """Misplaced blocks, and what is wrong in each block."""
+    """Misplaced and misnamed blocks, and what is wrong in each block."""
     yield from _misplaced(document)
-    for path in (TOP, *nested(document)):
+    yield from _misnamed(document, options)
+    top = document.node(TOP)
+    for path in (TOP, *(misnamed_aio(document) if top is None else ()), *nested(document)):
         node = document.node(path)
         if node is None:
             continue
@@ -46,7 +46,10 @@ def _misplaced(document: Document) -> Iterator[Issue]:
     for path in places:
         node = document.node(path)
         assert node is not None
-        message = "aio belongs at the top level; inside zero_optimization present DeepSpeed refuses it and old ones ignored it"
+        message = (
+            "aio belongs at the top level: inside zero_optimization, today's DeepSpeed refuses the whole file, "
+            "and older versions ignored the block"
+        )
         if top is None and len(places) == 1:
             mend, edit = "move it to the top level", partial(move, path=path, to=TOP)
         elif top is not None and top.value == node.value:
@@ -56,9 +59,28 @@ def _misplaced(document: Document) -> Iterator[Issue]:
         yield Issue(document.key_line(path), _dotted(path), message, mend, edit)
 
 
+def _misnamed(document: Document, options: Options) -> Iterator[Issue]:
+    places = misnamed_aio(document)
+    there = document.node(TOP) is not None
+    for path in places:
+        node, name = document.node(path), str(path[0])
+        assert node is not None
+        message = f"{name} is no section of DeepSpeed's, which drops it without a word; the name is aio"
+        edit = None
+        if there or len(places) > 1:
+            mend = "keep one block, named aio"
+        else:
+            mend = "rename it to aio"
+            # Under the right name the values count: those that no handle takes would stop a program that runs today.
+            if all(issue.edit for issue in _values(document, path, node, options)):
+                edit = partial(rename, path=path, key=AIO)
+        yield Issue(document.key_line(path), name, message, mend, edit)
+
+
 def _keys(document: Document, path: Path, node: Node, options: Options) -> Iterator[Issue]:
     right = options.thread_key
-    present = {member.key: member.node.value for member in node.members}
+    nodes = {member.key: member.node for member in node.members}
+    present = {name: inner.value for name, inner in nodes.items()}
     known = [*(name_in(knob, options) for knob in SPACE.knobs), "use_gds"]
     dead = [name for name in THREAD_NAMES if name in present and name != right]
     for name in present:
@@ -67,8 +89,9 @@ def _keys(document: Document, path: Path, node: Node, options: Options) -> Itera
         where = (*path, name)
         line, dotted = document.key_line(where), _dotted(where)
         if name in dead:
-            message, mend = _dead(name, present, dead, options)
-            yield Issue(line, dotted, message, mend, _dead_edit(where, present, dead, right))
+            takes = _mendable(document, right, nodes[name], options)
+            message, mend = _dead(name, present, dead, takes, options)
+            yield Issue(line, dotted, message, mend, _dead_edit(where, present, dead, takes, right))
             continue
         meant = _meant(name, known, right)
         if meant is None:
@@ -80,62 +103,59 @@ def _keys(document: Document, path: Path, node: Node, options: Options) -> Itera
         else:
             message = f"{name} is no setting of aio; DeepSpeed drops it without a word and takes the default of {meant}"
             only = [other for other in present if other not in known and _meant(other, known, right) == meant] == [name]
-            safe = only and not (meant == right and dead)
+            safe = only and not (meant == right and dead) and _mendable(document, meant, nodes[name], options)
             yield Issue(line, dotted, message, f"{meant} is meant", partial(rename, path=where, key=meant) if safe else None)
 
 
-def _dead(name: str, present: dict[str, Json], dead: list[str], options: Options) -> tuple[str, str]:
+def _dead(name: str, present: dict[str, Json], dead: list[str], takes: bool, options: Options) -> tuple[str, str]:
     right, value = options.thread_key, json.dumps(present[name])
     if name == "num_threads":
-        reason = "num_threads is not read by DeepSpeed, whatever ds_nvme_tune prints"
+        reason = f"num_threads {value} is not read by DeepSpeed, whatever ds_nvme_tune prints"
     elif name == "thread_count":
-        reason = f"thread_count is not read by present DeepSpeed (renamed in {_RENAMED})"
+        reason = f"thread_count {value} is not read by {options.reader} (renamed in {_RENAMED})"
     else:
-        reason = f"{name} is not read by DeepSpeed before {_RENAMED}"
+        reason = f"{name} {value} is not read by DeepSpeed before {_RENAMED}"
     if right in present:
         return f"{reason}; {right} is there too and counts", "remove it"
     if len({json.dumps(present[other]) for other in dead}) > 1:
         return f"{reason}; one thread is used", f"write one {right} in place of {' and '.join(dead)}"
+    if not takes:
+        return (
+            f"{reason}: one thread is used, and as {right} the value would not work either",
+            f"write {right} and a number of threads in its place, like 1, which counts now",
+        )
     return f"{reason}: one thread is used, {right} {value} is meant", f"rename it to {right}"
 
 
-def _dead_edit(where: Path, present: dict[str, Json], dead: list[str], right: str) -> partial[str] | None:
+def _dead_edit(where: Path, present: dict[str, Json], dead: list[str], takes: bool, right: str) -> partial[str] | None:
     """Renaming or removing, where nothing is lost by it: a value that differs may be the one that was meant."""
     value = present[str(where[-1])]
     if right in present:
         return partial(remove, path=where) if present[right] == value else None
-    if any(present[other] != value for other in dead):
+    if not takes or any(present[other] != value for other in dead):
         return None
     return partial(rename, path=where, key=right)
 
 
+def _mendable(document: Document, name: str, node: Node, options: Options) -> bool:
+    """Whether a value works under the name ``name``, if need be after a mend: else a rename breaks what runs today."""
+    found = _found(document, name, node, options)
+    return found is None or found[2] is not None
+
+
 def _meant(name: str, known: list[str], right: str) -> str | None:
-    plain = name.lower().replace("-", "_").strip()
-    close = difflib.get_close_matches(plain, [*known, *_THREADS_MEANT], n=1, cutoff=_ALIKE)
-    if not close:
-        return None
-    return right if close[0] in _THREADS_MEANT else close[0]
+    close = alike(name, [*known, *_THREADS_MEANT])
+    return right if close in _THREADS_MEANT else close
 
 
 def _values(document: Document, path: Path, node: Node, options: Options) -> Iterator[Issue]:
-    knobs = {name_in(knob, options): knob for knob in SPACE.knobs}
-    present = {member.key: member.node for member in node.members}
-    for name, value in present.items():
-        where = (*path, name)
-        if name == "use_gds":
-            found = _gds(value, options)
-        elif name not in knobs:
-            continue
-        elif knobs[name].domain.kind == "flag":
-            found = _flag(name, value)
-        else:
-            found = _number(name, knobs[name], value, document.text[value.start : value.end])
+    for name, value in {member.key: member.node for member in node.members}.items():
+        found = _found(document, name, value, options)
         if found is None:
             continue
         message, mend, right = found
-        edit = None
-        if right is not None:
-            edit = partial(set_value, path=where, value=right)
+        where = (*path, name)
+        edit = None if right is None else partial(set_value, path=where, value=right)
         yield Issue(document.line(value.start), _dotted(where), message, mend, edit)
 
 
@@ -143,10 +163,24 @@ def _values(document: Document, path: Path, node: Node, options: Options) -> Ite
 _Found = tuple[str, str, bool | int | None] | None
 
 
+def _found(document: Document, name: str, value: Node, options: Options) -> _Found:
+    """What is wrong with a value under a name of aio's; None where nothing is, or the name isn't one."""
+    knobs = {name_in(knob, options): knob for knob in SPACE.knobs}
+    if name == "use_gds":
+        return _gds(value, options)
+    if name not in knobs:
+        return None
+    if knobs[name].domain.kind == "flag":
+        return _flag(name, value)
+    return _number(name, knobs[name], value, document.text[value.start : value.end])
+
+
 def _number(name: str, knob: Knob, node: Node, written: str) -> _Found:
     value = node.value if node.kind == "scalar" else None
     fails = f"{name} is {written[:40]}, and the handle fails with a TypeError on anything but an integer"
     if isinstance(value, str):
+        if value == "auto":
+            return f"{fails}; no program fills it in", "write an integer", None
         number = _read_number(knob, value)
         return (fails, f"write {number}, without quotes", number) if number else (fails, "write an integer", None)
     if isinstance(value, float):

@@ -23,3 +23,7 @@ class Issue:
     @property
     def finding(self) -> Finding:
         return Finding(self.line, self.key, self.message, self.mend, self.edit is not None)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from tuner.exporters import format as contract
-from tuner.exporters.aio import block_rules, offload_rules
+from tuner.exporters.aio import block_rules, model_rules, offload_rules, place_rules
 from tuner.exporters.aio.issue import Issue
+from tuner.exporters.aio.names import AIO, misnamed_aio, misnamed_zero, offload_meant
 from tuner.exporters.aio.options import Options, read
 from tuner.exporters.format import Finding
 from tuner.jsonedit import drop_comma, remove_member
@@ -27,17 +29,24 @@ _SIGNS = frozenset(
 )
 _NAMES = ("ds_", "ds-", "deepspeed", "zero")
 
-_STRICT = "Transformers, Accelerate and others read it with Python's json and refuse it; DeepSpeed's own loader does not"
+_STRICT = (
+    "DeepSpeed's own loader accepts it, but Transformers and Accelerate load the file with Python's json, which fails on it"
+)
 
 
 def matches(filename: str, text: str) -> bool:
-    """A JSON object with a key of DeepSpeed's, or a .json file that is named like one or is no JSON at all."""
+    """A JSON object with a key of DeepSpeed's, or a .json file that is named like one or holds no JSON object at all."""
     named_json = filename.lower().endswith(".json")
     try:
-        root = parse(text).root
+        document = parse(text)
     except NotJson:
         return named_json
-    if any(member.key in _SIGNS for member in root.members):
+    root = document.root
+    if root.kind != "object":
+        return named_json
+    if any(member.key in _SIGNS or offload_meant(member.key) for member in root.members):
+        return True
+    if misnamed_aio(document) or misnamed_zero(document):
         return True
     return named_json and any(part in filename.lower() for part in _NAMES)
 
@@ -58,6 +67,26 @@ def fix(text: str, options: contract.Options) -> str:
     return text
 
 
+def present_notes(text: str, options: contract.Options) -> list[str]:
+    """What the aio block says and DeepSpeed does not do, a sentence each: ``present`` gives what it does."""
+    chosen = read(options)
+    try:
+        document = parse(text)
+    except NotJson:
+        return []
+    if document.root.kind != "object":
+        return []
+    found = [
+        *_duplicates(document),
+        *block_rules.issues(document, chosen),
+        *(issue for issue in place_rules.issues(document) if issue.key == AIO),
+    ]
+    notes = [f"{issue.key} (line {issue.line}): {issue.message}" for issue in sorted(found, key=lambda issue: issue.line)]
+    if not notes and document.node((AIO,)) is None:
+        return ["there is no aio block in it: DeepSpeed's defaults are taken"]
+    return [*notes[:-1], f"{notes[-1]}; `tune lint` says how to mend the file"] if notes else []
+
+
 def _issues(text: str, options: Options) -> list[Issue]:
     try:
         document = parse(text)
@@ -65,13 +94,17 @@ def _issues(text: str, options: Options) -> list[Issue]:
         return [Issue(error.line, "", f"this is not JSON: {error.why}", "correct this line")]
     if document.root.kind != "object":
         return [Issue(1, "", "a DeepSpeed configuration is a JSON object, in braces", 'write it like {"aio": {…}}')]
-    found = [
-        *_syntax(document),
-        *_duplicates(document),
+    twice = list(_duplicates(document))
+    rest = [
         *block_rules.issues(document, options),
+        *place_rules.issues(document),
+        *model_rules.issues(document),
         *offload_rules.issues(document, options),
     ]
-    return sorted(found, key=lambda issue: issue.line)
+    # Which of two the author meant is open until one is gone, and an edit would change but the last.
+    open_keys = {issue.key for issue in twice}
+    rest = [replace(issue, edit=None) if issue.key in open_keys else issue for issue in rest]
+    return sorted([*_syntax(document), *twice, *rest], key=lambda issue: issue.line)
 
 
 def _syntax(document: Document) -> Iterator[Issue]:
@@ -103,7 +136,7 @@ def _duplicates(document: Document) -> Iterator[Issue]:
                 document.line(member.start),
                 ".".join(map(str, (*path, member.key))),
                 f"{member.key} is here a second time (first in line {document.line(node.members[earlier].start)}); "
-                "DeepSpeed refuses a file that holds a key twice",
+                "DeepSpeed refuses a file that holds a key twice, and other findings look at this one",
                 "remove this one, both say the same" if same else "remove one of the two",
                 partial(_without, document, node, index) if same else None,
             )

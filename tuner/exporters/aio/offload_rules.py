@@ -9,13 +9,11 @@ from runners.runner import Json
 from spaces.aio import SPACE, reserved_events
 from spaces.units import format_size
 from tuner.exporters.aio.block import THREADS, TOP, name_in, nested
-from tuner.exporters.aio.issue import Issue
+from tuner.exporters.aio.issue import Issue, counted
+from tuner.exporters.aio.model_rules import whole
+from tuner.exporters.aio.names import OPTIMIZER, PARAM, SECTIONS, ZERO, alike
 from tuner.exporters.aio.options import Options
 from tuner.jsonscan import Document, Path
-
-ZERO = "zero_optimization"
-PARAM: Path = (ZERO, "offload_param")
-OPTIMIZER: Path = (ZERO, "offload_optimizer")
 
 # DeepSpeed's defaults (runtime/zero/offload_config.py).
 _BUFFER_COUNT, _BUFFER_SIZE, _OPTIMIZER_BUFFERS = 5, 100_000_000, 4
@@ -43,13 +41,9 @@ class _File:
         return None if node is None else node.value
 
     def number(self, default: int, *path: str) -> int:
-        """Integers as the offload models take them: 8e9 and "8" are numbers, "auto" and nonsense leave the default."""
-        value = self.value(*path)
-        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
-            return int(value)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        return value if isinstance(value, int) and not isinstance(value, bool) else default
+        """An integer as DeepSpeed's models take it: 8e9 and "8" are numbers, "auto" and nonsense leave the default."""
+        value = whole(self.value(*path))
+        return default if value is None else value
 
     def on_nvme(self, section: Path) -> bool:
         return self.value(*map(str, section), "device") == "nvme"
@@ -81,9 +75,11 @@ class _File:
 def issues(document: Document, options: Options) -> Iterator[Issue]:
     """Everything that the offload sections and the limits of this machine say about the file."""
     file = _File(document, options)
-    for section in (PARAM, OPTIMIZER):
+    for section in SECTIONS:
         if file.on_nvme(section):
             yield from _section(file, section)
+        else:
+            yield from _no_device(file, section)
     if file.on_nvme(PARAM):
         yield from _param_buffers(file)
     if file.on_nvme(OPTIMIZER):
@@ -96,7 +92,11 @@ def issues(document: Document, options: Options) -> Iterator[Issue]:
 
 def _section(file: _File, section: Path) -> Iterator[Issue]:
     name = str(section[-1])
-    if not file.value(*map(str, section), "nvme_path"):
+    path = file.value(*map(str, section), "nvme_path")
+    if path == "":
+        where, folder = (*section, "nvme_path"), 'write "nvme_path": "/a/folder/on/the/drive"'
+        yield file.issue(where, "nvme_path is empty: DeepSpeed swaps into the folder that the program was started in", folder)
+    elif path in (None, "auto") and not _slip(file, section, "nvme_path"):
         where = (*section, "nvme_path" if file.document.node((*section, "nvme_path")) else "device")
         yield file.issue(
             where,
@@ -104,13 +104,35 @@ def _section(file: _File, section: Path) -> Iterator[Issue]:
             'add "nvme_path": "/a/folder/on/the/drive"',
         )
     stage = file.number(0, ZERO, "stage")
-    if stage < 3:
-        at = f"stage {stage}" if file.document.node((ZERO, "stage")) else "no stage (0 is the default)"
+    if stage < 3 and not _slip(file, (ZERO,), "stage"):
+        at, mend = f"stage {stage}", 'set "stage": 3, or the device to cpu'
+        if file.document.node((ZERO, "stage")) is None:
+            at = "no stage (0 is the default)"
+        elif file.value(ZERO, "stage") == "auto":
+            at, mend = 'stage "auto" (DeepSpeed takes 0)', 'set "stage": 3, unless Accelerate fills it in'
         yield file.issue(
             (*section, "device"),
             f"{name} on nvme with {at}: it parses fine and does nothing, only stage 3 swaps to NVMe",
-            'set "stage": 3, or the device to cpu',
+            mend,
         )
+
+
+def _no_device(file: _File, section: Path) -> Iterator[Issue]:
+    """A path and no device: the default is none."""
+    where = (*section, "nvme_path")
+    if (
+        file.value(*map(str, where))
+        and file.document.node((*section, "device")) is None
+        and not _slip(file, section, "device")
+    ):
+        message = f"{section[-1]} has an nvme_path and no device: nothing is offloaded (none is the default)"
+        yield file.issue(where, message, 'add "device": "nvme"')
+
+
+def _slip(file: _File, section: Path, name: str) -> bool:
+    """Whether ``name`` stands in the section misspelt, which is a finding of its own."""
+    node = file.document.node(section)
+    return node is not None and any(m.key != name and alike(m.key, [name]) for m in node.members)
 
 
 def _param_buffers(file: _File) -> Iterator[Issue]:
@@ -121,7 +143,8 @@ def _param_buffers(file: _File) -> Iterator[Issue]:
     pinned = count * size * file.element * ranks
     too_much = memory is not None and pinned > memory * _SHARE_OF_MEMORY
     if too_much or size >= _MANY_ELEMENTS:
-        sum_shown = f"{count} buffers x {size} elements x {file.element} bytes" + (f" x {ranks} ranks" if ranks > 1 else "")
+        sum_shown = f"{counted(count, 'buffer')} x {size} elements x {file.element} bytes"
+        sum_shown += f" x {ranks} ranks" if ranks > 1 else ""
         of_machine = f"; this machine has {_gib(memory)}" if memory is not None else ""
         fits = f"; up to {memory // 2 // (count * file.element * ranks)} takes half of this memory" if memory and count else ""
         yield file.issue(
@@ -173,7 +196,8 @@ def _events(file: _File, setting: dict[str, int]) -> Iterator[Issue]:
         enough = max(1 << 20, 1 << (need - 1).bit_length())
         yield file.issue(
             (*TOP, "queue_depth"),
-            f"({threads} threads + 1) x {depth} deep x {handles} handles x {ranks} ranks = {need} aio events, "
+            f"({counted(threads, 'thread')} + 1) x {depth} deep x {counted(handles, 'handle')} x {counted(ranks, 'rank')} "
+            f"= {need} aio events, "
             f"and fs.aio-max-nr is {limit}: the first I/O aborts",
             f"take a smaller queue_depth, or: sudo sysctl fs.aio-max-nr={enough}",
         )

@@ -50,6 +50,11 @@ class Options:
         """The only key that this DeepSpeed reads the number of threads from."""
         return "thread_count" if self.version is not None and self.version < RENAMED else "intra_op_parallelism"
 
+    @property
+    def reader(self) -> str:
+        """The DeepSpeed that reads the file, as it is called in a sentence."""
+        return "today's DeepSpeed" if self.version is None else f"DeepSpeed {'.'.join(map(str, self.version))}"
+
 
 def read(options: contract.Options) -> Options:
     """The options that matter here, checked; raises WrongUsage."""
