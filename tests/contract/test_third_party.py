@@ -12,7 +12,8 @@ import pytest
 _SPACE = """
     from spaces.space import Knob, Space, log2
     SUMMARY = "Sleeping: the fewer naps, the faster."
-    SPACE = Space((Knob("naps", log2(1, 64), 16, "How many naps to take.", "folklore", unit="count"),), cost=lambda c: c["naps"])
+    NAPS = Knob("naps", log2(1, 64), 16, "How many naps to take.", "folklore", unit="count")
+    SPACE = Space((NAPS,), cost=lambda c: c["naps"])
 """
 _RUNNER = """
     import math, random, time

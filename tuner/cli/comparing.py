@@ -38,8 +38,9 @@ def add_to(app: typer.Typer) -> None:
         target = targets.load(name)
         own = target.opponents
         programs = "".join(f"{each}, " for each in own.OPPONENTS) if own is not None else ""
-        group.command(name, help=_ONE.format(name=name, programs=programs, strategies=", ".join(STRATEGIES)))(_command(target))
-    app.add_typer(group, name="compare")
+        told = _ONE.format(name=name, programs=programs, strategies=", ".join(STRATEGIES))
+        group.command(name, help=told, short_help=f"Hold `tune {name}` against others.")(_command(target))
+    app.add_typer(group, name="compare", short_help="Hold our search against others here.")
 
 
 def _command(target: targets.Target) -> Any:
