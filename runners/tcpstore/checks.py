@@ -1,0 +1,157 @@
+"""`tune doctor tcpstore`: what bounds a start of this size before anything is started."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import socket
+from collections.abc import Iterator
+
+from runners.runner import EnvironmentProblem, Problem, Severity, UsageError
+from runners.tcpstore import fit, names, network
+from runners.tcpstore.diagnosis import wanted_backlog
+from runners.tcpstore.failures import busy
+from runners.tcpstore.names import Lookup
+from runners.tcpstore.options import Options
+from runners.tcpstore.starting import started
+
+_ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+_MOST_AT_ONCE = 64
+
+
+def problems(options: Options) -> list[Problem]:
+    """Everything, the worst first; starts torch in a child to see what it can."""
+    host, lookup = examine(options)
+    found = preflight(options, host, lookup)
+    if torch_version() is not None and not any(problem.id == "torch" for problem in found):
+        found += _torch()
+    return sorted(found, key=lambda problem: _ORDER[problem.severity])
+
+
+def torch_version() -> str | None:
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def check_options(options: Options) -> None:
+    """Raises UsageError for the first value that can't be used."""
+    if options.world_size < 2:
+        raise UsageError("world-size", options.world_size, "must be at least 2: one rank waits for nobody")
+    if not 0 <= options.port < 1 << 16:
+        raise UsageError("port", options.port, "must be from 1 to 65535, or 0 for a free one")
+    if not 0 <= options.barriers <= 1000:
+        raise UsageError("barriers", options.barriers, "must be from 0 to 1000")
+    if options.processes < 0:
+        raise UsageError("processes", options.processes, "must be at least 1, or 0 for what fits")
+    predicted_sizes(options)
+
+
+def predicted_sizes(options: Options) -> tuple[int, ...]:
+    """World sizes to extrapolate to. Raises UsageError."""
+    sizes = []
+    for part in filter(None, options.predict.split(",")):
+        if not part.strip().isdecimal() or not options.world_size < int(part) <= 10_000_000:
+            why = f"write whole numbers above --world-size {options.world_size}, like 4096,32768"
+            raise UsageError("predict", options.predict, why)
+        sizes.append(int(part))
+    return tuple(sizes)
+
+
+def examine(options: Options) -> tuple[str, Lookup]:
+    """Rank 0's host, and what ranks see that look it up at once."""
+    host = options.master or names.own_name()
+    return host, names.look_up(host, min(options.world_size, _MOST_AT_ONCE))
+
+
+def preflight(options: Options, host: str, lookup: Lookup) -> list[Problem]:
+    """What a run must know before it measures; imports no torch and starts nothing."""
+    check_options(options)
+    if torch_version() is None:
+        return [Problem("torch", "error", "PyTorch is not installed in this Python", "pip install torch")]
+    has = fit.machine()
+    count = fit.processes(options.world_size, options.processes, has)
+    return [
+        *fit.problems(options.world_size, count, has, force=options.force),
+        *_names(host, lookup),
+        *_port(options.port),
+        *_backlog(options.world_size),
+    ]
+
+
+def _names(host: str, lookup: Lookup) -> Iterator[Problem]:
+    if not lookup.addresses:
+        yield Problem("name", "error", f"{host} has no address: {lookup.failure}", f"getent hosts {host}; or --master NAME")
+        return
+    if lookup.forward > names.SLOW:
+        message = f"looking up {host} takes {_long(lookup.forward)}: every rank waits for that before it connects"
+        yield Problem("forward", "warning", message, f"a line for {host} in every host's /etc/hosts, or --address ip")
+    if lookup.reverse > names.SLOW or lookup.unanswered:
+        message = (
+            f"the way back from {lookup.asked} to a name takes {_long(lookup.reverse)}: every rank waits for that when it "
+            "connects, whichever server is chosen"
+        )
+        yield Problem("reverse", "warning", message, names.mend(lookup))
+    if lookup.loopback and host != "localhost" and not host.startswith("127."):
+        own = next(each for each in lookup.addresses if names.plain(each).is_loopback)
+        message = f"{host} is {own} here: ranks on other hosts would look for rank 0 on themselves"
+        mend = f"take {host} off the {own} line of /etc/hosts, or name another --master"
+        yield Problem("loopback", "warning", message, mend)
+    if not lookup.ipv4:
+        message = f"{host} has no IPv4 address, only {', '.join(lookup.addresses)}: torch then tries IPv6 alone"
+        yield Problem("ipv6", "warning", message, f"getent ahostsv4 {host}")
+    if not _is_own(lookup):
+        message = f"{host} ({', '.join(lookup.addresses)}) is another machine: the server of a measurement runs here"
+        yield Problem("elsewhere", "error", message, "run this on rank 0's host, or without --master")
+
+
+def _is_own(lookup: Lookup) -> bool:
+    for address in lookup.addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            with socket.socket(family) as probe:
+                probe.bind((address, 0))
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _port(port: int) -> Iterator[Problem]:
+    if port and network.can_bind(port):
+        yield Problem("port", "error", busy(port), "--port, or end what uses it: ss -ltnp")
+    if 0 < port < 1024:
+        yield Problem("port", "note", f"port {port} is reserved for root", "a port above 1024")
+
+
+def _backlog(ranks: int) -> Iterator[Problem]:
+    most = network.somaxconn()
+    if most is not None and most < ranks:
+        wanted = wanted_backlog(ranks)
+        message = (
+            f"net.core.somaxconn is {most} and {ranks} ranks connect at once: what does not fit is thrown away and tries "
+            "again after 0.4 s and more"
+        )
+        mend = f"sudo sysctl -w net.core.somaxconn={wanted} net.ipv4.tcp_max_syn_backlog={wanted} on rank 0's host"
+        yield Problem("backlog", "warning", message, mend)
+
+
+def _torch() -> Iterator[Problem]:
+    version = torch_version()
+    try:
+        worker, can = started()
+    except EnvironmentProblem as problem:
+        yield Problem("torch", "error", problem.message, problem.mend)
+        return
+    worker.close()
+    for what, name in (("libuv", "the libuv server"), ("legacy", "the legacy server")):
+        if can.get(what, "unknown"):
+            yield Problem(what, "warning", f"torch {version}: {name} can't be had: {can.get(what)}")
+    for what, name in (("listening_libuv", "libuv"), ("listening_legacy", "legacy")):
+        if can.get(what, "unknown"):
+            message = f"torch {version}: the {name} server takes no listening socket (tried): {can.get(what)}"
+            yield Problem(what, "note", message, "--start together,server_first")
+
+
+def _long(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"

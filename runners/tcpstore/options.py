@@ -1,0 +1,38 @@
+"""What a user may ask of `tune tcpstore` besides its knobs; the command line is made from these fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runners.options import option
+
+Launch = Literal["script", "torchrun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one `tune tcpstore` run; what is text is checked where it is used."""
+
+    world_size: int = field(default=64, metadata=option("Ranks of the job.", "N"))
+    launch: Launch = field(
+        default="script",
+        metadata=option("How the job starts: its own init_process_group (srun, mpirun, a shell script), or torchrun."),
+    )
+    master: str = field(
+        default="", metadata=option("Name of rank 0's host, as the job is given it; this machine's own name if none.", "HOST")
+    )
+    port: int = field(default=0, metadata=option("Port of the store; 0 takes a free one for each start.", "PORT"))
+    barriers: int = field(
+        default=1, metadata=option("Barriers on the store that count towards start-up, as many as the job has.", "K")
+    )
+    processes: int = field(
+        default=0,
+        metadata=option("Processes that hold the clients; 0 is one a client up to what this machine carries.", "N"),
+    )
+    predict: str = field(
+        default="", metadata=option("Larger world sizes to extrapolate to, from sizes measured here.", "N[,N]")
+    )
+    force: bool = field(
+        default=False, metadata=option("Start even where descriptors, ports or memory don't seem to be enough.")
+    )

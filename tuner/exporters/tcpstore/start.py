@@ -1,0 +1,43 @@
+"""start.sh: starts one rank (script) or one node (torchrun) with the variables of tcpstore.env."""
+
+from __future__ import annotations
+
+_HEAD = """\
+#!/bin/sh
+# Starts {what} of a job with the settings in tcpstore.env, which lies beside this file.
+# Usage: {usage}
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+set -a
+. "$here/tcpstore.env"
+set +a
+"""
+_ADDRESS = """\
+if [ "${CLUSTERTUNE_ADDRESS:-name}" = ip ]; then
+    host=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
+fi
+"""
+_WAIT = """\
+# A client that tries before rank 0 listens backs off for half a second each time.
+if [ "$RANK" != 0 ] && [ "${CLUSTERTUNE_START:-together}" != together ]; then
+    listens='import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)'
+    until python3 -c "$listens" "$host" "$port" 2>/dev/null; do
+        sleep 0.1
+    done
+fi
+"""
+
+
+def script(launch: str) -> str:
+    if launch == "torchrun":
+        head = _HEAD.format(what="one node", usage="start.sh NODES PROCESSES_A_NODE HOST PORT PROGRAM [ARGUMENT …]")
+        return (
+            f"{head}nodes=$1 processes=$2 host=$3 port=$4\nshift 4\n{_ADDRESS}"
+            'exec torchrun --nnodes="$nodes" --nproc-per-node="$processes" --rdzv-backend=c10d --rdzv-id="${JOB_ID:-job}" \\\n'
+            '    --rdzv-endpoint="$host:$port" "$@"\n'
+        )
+    head = _HEAD.format(what="one rank", usage="start.sh RANK WORLD_SIZE HOST PORT PROGRAM [ARGUMENT …]")
+    return (
+        f"{head}RANK=$1 WORLD_SIZE=$2 host=$3 port=$4\nshift 4\n{_ADDRESS}{_WAIT}"
+        'MASTER_ADDR=$host MASTER_PORT=$port\nexport RANK WORLD_SIZE MASTER_ADDR MASTER_PORT\nexec "$@"\n'
+    )
