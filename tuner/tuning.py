@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from runners.runner import Failure, Json, Measurement, Outcome, Runner
+from runners.runner import Failure, Json, Outcome, Runner
 from spaces.space import Config, Key, Value
-from spaces.units import format_size
 from tuner import answer, stop
 from tuner.budget import Budget
 from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.finalists import finalist_share, finalists
+from tuner.pacing import Forecast, Pace
 from tuner.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
@@ -28,26 +26,6 @@ from tuner.trial import Phase, Trial, score
 # The best of five by posterior holds the best of all about as often as the best of eight does (facts on search: 2 to 4 were
 # measured; the cheapest equal needs a place too).
 _FINALISTS = 5
-# Fewer settings than this say nothing about the space.
-_LEAST_SEARCH = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often and how long; seconds and counts.
-
-    ``sentinel``: a baseline measurement every so many settings, to see the machine drift. ``first_limit``: for a measurement
-    while nothing is known; later ``patience`` times the median, at least ``least_limit``, because killing a warm worker for
-    one slow reading costs more than the reading; never more than the time that is left, nor less than ``shortest_limit``.
-    ``hopeless``: failures in a row from the start that end the run.
-    """
-
-    sentinel: int = 6
-    first_limit: float = 120.0
-    patience: float = 10.0
-    least_limit: float = 20.0
-    shortest_limit: float = 5.0
-    hopeless: int = 5
 
 
 @dataclass(slots=True)
@@ -66,6 +44,10 @@ class Tuning:
     warnings: Sequence[str] = ()
     history: list[Trial] = field(default_factory=list)
     stopped: str = ""
+
+    @property
+    def forecast(self) -> Forecast:
+        return Forecast(self.runner, self.budget, self.rules, self.pace, self.history)
 
     def run(self) -> Recommendation:
         """Measures until the answer is known or the budget ends.
@@ -87,14 +69,14 @@ class Tuning:
         self.history = self.study.trials(self.runner.space)
         if self.history or abandoned:
             self.reporter.resumed(len(self.history), abandoned)
-        self._check_limits()
+        self.forecast.check_limits()
         self.runner.prepare()
         contention = Contention()
         self.budget.spend(bytes_written=self.runner.bytes_prepared)
         self._warm_up()
         race = self._resumed_race()
         if race is None:
-            self._check_budget()
+            self.forecast.check_search(self.study.spelled)
             self._search()
             race = self._new_race()
         self._run_race(*race)
@@ -129,7 +111,7 @@ class Tuning:
     def _measure_once(self, config: Config, phase: Phase, round: int) -> Outcome:
         self.reporter.measuring(config, phase)
         row = self.study.begin(self.runner.space, config, phase, round)
-        outcome = self.runner.measure(config, self._limit())
+        outcome = self.runner.measure(config, self.forecast.limit())
         self.budget.spend(trials=1, bytes_written=outcome.bytes_written)
         self.study.finish(row, outcome, self.budget.seconds)
         trial = Trial(dict(config), outcome, phase, round)
@@ -150,16 +132,6 @@ class Tuning:
                 f"the first {len(failures)} measurements all failed, mostly so: {reason}",
                 f"`tune doctor {self.study.header.target}` may know why; then `tune resume {self.study.spelled}`",
             )
-
-    def _limit(self) -> float:
-        seconds = [t.outcome.seconds for t in self.history if isinstance(t.outcome, Measurement)]
-        usual = self.pace.first_limit
-        if len(seconds) >= 5:
-            usual = max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
-        if self.budget.limits.seconds is None:
-            return usual
-        # A setting that eats all the time that is left is none to recommend.
-        return min(usual, max(self.pace.shortest_limit, self.budget.limits.seconds - self.budget.seconds))
 
     def _best(self) -> Trial | None:
         objective = self.runner.objective
@@ -182,57 +154,6 @@ class Tuning:
                 "name settings that run here with --baseline FILE",
             )
 
-    def _affordable(self) -> int:
-        """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
-        limits, spent = self.budget.limits, self.budget
-        counts = [10_000]
-        if limits.seconds is not None:
-            counts.append(int((limits.seconds - spent.seconds) / max(self._cost(), 1e-3)))
-        if limits.trials is not None:
-            counts.append(limits.trials - spent.trials)
-        per_measurement = self.runner.bytes_per_measurement()
-        if limits.bytes_written is not None and per_measurement:
-            counts.append((limits.bytes_written - spent.bytes_written) // per_measurement)
-        return max(0, min(counts))
-
-    def _cost(self) -> float:
-        """Wall seconds of one measurement, all around it included, predicted from the recent ones."""
-        recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
-        return (statistics.fmean(recent) if recent else 1.0) + 0.03
-
-    def _check_limits(self) -> None:
-        """Before anything is written or measured: whether the limits allow an answer at all."""
-        trials = self.budget.limits.trials
-        least = 3 + self._least_race()
-        if trials is not None and trials < least:
-            raise BudgetTooSmall(
-                f"--trials {trials}: an answer takes at least {least} measurements", f"--trials {least} or more"
-            )
-        limit = self.budget.limits.bytes_written
-        if limit is None:
-            return
-        fixed, each = self.runner.bytes_to_prepare(), self.runner.bytes_per_measurement()
-        measured = len(self.history)
-        needed = fixed + each * max(0, 3 + _LEAST_SEARCH + self._least_race() - measured)
-        if each and self.budget.bytes_written + needed > limit:
-            raise BudgetTooSmall(
-                f"--max-write {format_size(limit)}: the work files take {_mebibytes(fixed)} and each measurement "
-                f"{_mebibytes(each)}, so an answer takes at least {_mebibytes(self.budget.bytes_written + needed)}; "
-                "nothing was written",
-                f"--max-write {_mebibytes(self.budget.bytes_written + needed)} or more",
-            )
-
-    def _check_budget(self) -> None:
-        searched = sum(t.phase == "search" for t in self.history)
-        need = self._least_race() + max(0, min(_LEAST_SEARCH, self.runner.space.size) - searched)
-        have = self._affordable()
-        if have < need:
-            raise BudgetTooSmall(
-                f"an answer takes at least {need} measurements more (about {need * self._cost():.0f} s) "
-                f"and the budget leaves {have}",
-                f"tune resume {self.study.spelled} --time 10m, or with more --trials or --max-write",
-            )
-
     def _check_proof(self, race: Race) -> None:
         """A race that the budget cut off before it could prove anything is no answer."""
         if not race.result().decided and race.rounds < race.minimum_rounds:
@@ -246,7 +167,7 @@ class Tuning:
         since_baseline = 0
         reserve = self._race_reserve()
         while True:
-            refusal = self._refusal(reserve)
+            refusal = self.forecast.refusal(reserve + 1)
             if refusal:
                 self.stopped = refusal
                 return
@@ -267,25 +188,13 @@ class Tuning:
 
     def _race_reserve(self) -> int:
         """Measurements kept back for the race."""
-        total = self._affordable() + sum(t.phase != "warmup" for t in self.history)
-        return max(finalist_share(total), self._least_race())
-
-    def _least_race(self) -> int:
-        """Measurements of the smallest race that can prove anything."""
-        return next(count for count in itertools.count(1) if plan(count, self.rules, 1) is not None)
-
-    def _refusal(self, reserve: int, count: int = 1) -> str | None:
-        more = reserve + count
-        return self.budget.refuses(
-            seconds=more * self._cost(),
-            trials=more,
-            bytes_written=more * self.runner.bytes_per_measurement(),
-        )
+        total = self.forecast.affordable() + sum(t.phase != "warmup" for t in self.history)
+        return max(finalist_share(total), self.forecast.least_race())
 
     def _new_race(self) -> tuple[Race, int]:
         space, objective = self.runner.space, self.runner.objective
         # More finalists than the budget has rounds for only thin the proof out.
-        count, rules = plan(self._affordable(), self.rules, _FINALISTS) or (1, self.rules)
+        count, rules = plan(self.forecast.affordable(), self.rules, _FINALISTS) or (1, self.rules)
         configs = finalists(space, self.history, objective, count)
         first = 1 + max((t.round for t in self.history), default=-1)
         race: dict[str, Json] = {
@@ -324,7 +233,7 @@ class Tuning:
     def _run_race(self, race: Race, number: int) -> None:
         self.reporter.phase("race", "finalists and the baseline in shuffled rounds")
         while keys := race.next_round(self.rng):
-            refusal = self._refusal(0, len(keys))
+            refusal = self.forecast.refusal(len(keys))
             if refusal:
                 self.stopped = self.stopped or refusal
                 return
@@ -334,8 +243,3 @@ class Tuning:
                 values[key] = score(self._measure(config, "race", number), self.runner.objective)
             race.record(values)
             number += 1
-
-
-def _mebibytes(count: int) -> str:
-    """Rounded up, as an option can be typed."""
-    return f"{-(-count >> 20)}M"

@@ -1,0 +1,121 @@
+"""What measurements will cost, what the budget still allows, and how long one may take."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runners.runner import Measurement, Runner
+from spaces.units import format_size
+from tuner.budget import Budget
+from tuner.errors import BudgetTooSmall
+from tuner.race import RaceRules, plan
+from tuner.trial import Trial
+
+# Fewer settings than this say nothing about the space.
+LEAST_SEARCH = 5
+# One warm-up and two readings of the baseline come first.
+_FIRST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often and how long; seconds and counts.
+
+    ``sentinel``: a baseline measurement every so many settings, to see the machine drift. ``first_limit``: for a measurement
+    while nothing is known; later ``patience`` times the median, at least ``least_limit``, because killing a warm worker for
+    one slow reading costs more than the reading; never more than the time that is left, nor less than ``shortest_limit``.
+    ``hopeless``: failures in a row from the start that end the run.
+    """
+
+    sentinel: int = 6
+    first_limit: float = 120.0
+    patience: float = 10.0
+    least_limit: float = 20.0
+    shortest_limit: float = 5.0
+    hopeless: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Looks ahead from what a run has measured so far."""
+
+    runner: Runner
+    budget: Budget
+    rules: RaceRules
+    pace: Pace
+    history: Sequence[Trial]
+
+    def cost(self) -> float:
+        """Wall seconds of one measurement, all around it included, predicted from the recent ones."""
+        recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
+        return (statistics.fmean(recent) if recent else 1.0) + 0.03
+
+    def limit(self) -> float:
+        """Seconds that the next measurement may take."""
+        seconds = [t.outcome.seconds for t in self.history if isinstance(t.outcome, Measurement)]
+        usual = self.pace.first_limit
+        if len(seconds) >= 5:
+            usual = max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
+        if self.budget.limits.seconds is None:
+            return usual
+        # A setting that eats all the time that is left is none to recommend.
+        return min(usual, max(self.pace.shortest_limit, self.budget.limits.seconds - self.budget.seconds))
+
+    def affordable(self) -> int:
+        """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
+        limits, spent = self.budget.limits, self.budget
+        counts = [10_000]
+        if limits.seconds is not None:
+            counts.append(int((limits.seconds - spent.seconds) / self.cost()))
+        if limits.trials is not None:
+            counts.append(limits.trials - spent.trials)
+        per_measurement = self.runner.bytes_per_measurement()
+        if limits.bytes_written is not None and per_measurement:
+            counts.append((limits.bytes_written - spent.bytes_written) // per_measurement)
+        return max(0, min(counts))
+
+    def refusal(self, count: int) -> str | None:
+        """Why ``count`` more measurements must not start, in words; None when they may."""
+        seconds, written = count * self.cost(), count * self.runner.bytes_per_measurement()
+        return self.budget.refuses(seconds=seconds, trials=count, bytes_written=written)
+
+    def least_race(self) -> int:
+        """Measurements of the smallest race that can prove anything."""
+        return next(count for count in itertools.count(1) if plan(count, self.rules, 1) is not None)
+
+    def check_limits(self) -> None:
+        """Before anything is written or measured: raises BudgetTooSmall where the limits can't allow an answer."""
+        least = _FIRST + self.least_race()
+        limits, spent = self.budget.limits, self.budget.bytes_written
+        if limits.trials is not None and limits.trials < least:
+            raise BudgetTooSmall(
+                f"--trials {limits.trials}: an answer takes at least {least} measurements", f"--trials {least} or more"
+            )
+        fixed, each = self.runner.bytes_to_prepare(), self.runner.bytes_per_measurement()
+        needed = spent + fixed + each * max(0, least + LEAST_SEARCH - len(self.history))
+        if limits.bytes_written is not None and each and needed > limits.bytes_written:
+            raise BudgetTooSmall(
+                f"--max-write {format_size(limits.bytes_written)}: the work files take {_mebibytes(fixed)} and each "
+                f"measurement {_mebibytes(each)}, so an answer takes at least {_mebibytes(needed)}; nothing was written",
+                f"--max-write {_mebibytes(needed)} or more",
+            )
+
+    def check_search(self, study: str) -> None:
+        """Before the search: raises BudgetTooSmall where too little is left for an answer; ``study`` as commands name it."""
+        searched = sum(t.phase == "search" for t in self.history)
+        need = self.least_race() + max(0, min(LEAST_SEARCH, self.runner.space.size) - searched)
+        have = self.affordable()
+        if have < need:
+            raise BudgetTooSmall(
+                f"an answer takes at least {need} measurements more (about {need * self.cost():.0f} s) "
+                f"and the budget leaves {have}",
+                f"tune resume {study} --time 10m, or with more --trials or --max-write",
+            )
+
+
+def _mebibytes(count: int) -> str:
+    """Rounded up, as an option can be typed."""
+    return f"{-(-count >> 20)}M"
