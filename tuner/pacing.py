@@ -86,16 +86,19 @@ class Forecast:
         """Measurements of the smallest race that can prove anything."""
         return next(count for count in itertools.count(1) if plan(count, self.rules, 1) is not None)
 
+    def _least_search(self) -> int:
+        return min(LEAST_SEARCH, self.runner.space.size)
+
     def check_limits(self) -> None:
         """Before anything is written or measured: raises BudgetTooSmall where the limits can't allow an answer."""
-        least = _FIRST + self.least_race()
+        least = _FIRST + self._least_search() + self.least_race()
         limits, spent = self.budget.limits, self.budget.bytes_written
         if limits.trials is not None and limits.trials < least:
             raise BudgetTooSmall(
                 f"--trials {limits.trials}: an answer takes at least {least} measurements", f"--trials {least} or more"
             )
         fixed, each = self.runner.bytes_to_prepare(), self.runner.bytes_per_measurement()
-        needed = spent + fixed + each * max(0, least + LEAST_SEARCH - len(self.history))
+        needed = spent + fixed + each * max(0, least - len(self.history))
         if limits.bytes_written is not None and each and needed > limits.bytes_written:
             raise BudgetTooSmall(
                 f"--max-write {format_size(limits.bytes_written)}: the work files take {_mebibytes(fixed)} and each "
@@ -106,7 +109,7 @@ class Forecast:
     def check_search(self, study: str) -> None:
         """Before the search: raises BudgetTooSmall where too little is left for an answer; ``study`` as commands name it."""
         searched = sum(t.phase == "search" for t in self.history)
-        need = self.least_race() + max(0, min(LEAST_SEARCH, self.runner.space.size) - searched)
+        need = self.least_race() + max(0, self._least_search() - searched)
         have = self.affordable()
         if have < need:
             raise BudgetTooSmall(

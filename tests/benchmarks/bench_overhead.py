@@ -74,7 +74,7 @@ def one(trials: int, folder: Path) -> tuple[float, dict[str, float], int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, nargs="+", default=[14, 100, 1000])
+    parser.add_argument("--trials", type=int, nargs="+", default=[20, 100, 1000])
     sizes = parser.parse_args().trials
     print(f"{'measurements':>12} {'proposal':>9} {'storage':>9} {'the rest':>9} {'all':>9}   ms a measurement")
     for trials in sizes:

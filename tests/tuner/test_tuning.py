@@ -94,7 +94,7 @@ def test_each_budget_is_kept_and_used(storage: Storage, limits: Limits) -> None:
 def test_a_budget_too_small_says_what_would_do(storage: Storage) -> None:
     with pytest.raises(BudgetTooSmall, match="at least") as caught:
         run(storage, Synthetic(), Limits(None, 5, None))
-    assert "--trials 13 or more" in caught.value.mend
+    assert "--trials 18 or more" in caught.value.mend
     with pytest.raises(BudgetTooSmall, match="at least") as caught:
         run(storage, Synthetic(), Limits(8, None, None), seed=1)
     assert "tune resume" in caught.value.mend
