@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,12 @@ from support.rig import Rig, rig
 # Programs that tests start find what is installed beside this Python first, as those that make starts do: two ninjas that
 # take turns compile DeepSpeed's op anew each time, minutes each.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+# Started by nohup or in the background, we ignore these, and so would every program that a test interrupts.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
