@@ -127,6 +127,9 @@ class Runner(Protocol):
     def measure(self, config: Config, limit: float) -> Outcome:
         """Measures ``config`` within ``limit`` seconds; over it, a Failure "timeout" with nothing left running."""
 
+    def cross_check(self, config: Config) -> Mapping[str, Mapping[str, float]] | Failure | None:
+        """Metrics of ``config`` by an independent program, under a name for each way it was run; None where there is none."""
+
     def close(self) -> None: ...
 
     def __enter__(self) -> Runner: ...

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from runners.runner import Json, Measurement, Runner
+from runners.runner import Failure, Json, Measurement, Runner
 from spaces.space import Config, Space, Value
 from tuner import verdict
 from tuner.budget import Budget, Limits
@@ -40,7 +40,19 @@ def finished(study: Study) -> Recommendation:
     return answer
 
 
-def verify(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: random.Random) -> verdict.Comparison:
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A fresh comparison, and what an independent program makes of the recommended setting: metrics by how it was run.
+
+    ``others`` is empty where there is no such program, and ``missing`` says why where it could not be asked.
+    """
+
+    comparison: verdict.Comparison
+    others: Mapping[str, Mapping[str, float]]
+    missing: str = ""
+
+
+def verify(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: random.Random) -> Verified:
     """A fresh interleaved comparison of the recommendation with the baseline; ``rounds`` of two measurements."""
     answer = finished(study)
     if answer.decision == "keep":
@@ -51,7 +63,10 @@ def verify(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: r
     earlier = study.noted(_VERIFIED)
     line: dict[str, Json] = {"when": time.time(), "confirmed": result.verdict == "better", "clause": result.clause}
     study.note(_VERIFIED, [*(earlier if isinstance(earlier, list) else []), line])
-    return result
+    others = runner.cross_check(answer.config)
+    if isinstance(others, Failure):
+        return Verified(result, {}, others.reason)
+    return Verified(result, others or {})
 
 
 def confirmations(study: Study) -> list[str]:

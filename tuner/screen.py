@@ -165,7 +165,8 @@ def show_answer(out: Console, answer: Recommendation, space: Space, files: Mappi
         rows.add_row(*row)
     out.print(rows)
     if answer.gain is not None:
-        out.print(f"gain     {_gain(answer)}")
+        # Of a kept baseline it is the best other setting's, which is what more budget may prove.
+        out.print(f"gain     {_gain(answer)}" if adopt else f"other    the best one looked like {_gain(answer)}")
     for line in _details(answer, space):
         out.print(line)
     for warning in answer.warnings:

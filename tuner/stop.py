@@ -57,7 +57,7 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
     assert outlook is not None
     expected = f"the best next one can be expected to gain {100 * outlook.gain:.1g} %"
     if small:
-        return f"{expected}, far below the noise of one measurement ({100 * noise:.2g} %)"
+        return f"{expected}, far below the noise of one measurement ({_percent(noise)})"
     return f"none of {len(measured)} settings leads the baseline by {100 * _EASY_LEAD:.0f} %, and {expected}"
 
 
@@ -77,3 +77,7 @@ def _outlook(space: Space, history: History, objective: Objective) -> _Outlook |
         gain=float(model.belief(candidates).improvement(best).max()),
         lead=best - max(at) if at else float("inf"),
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -255,6 +255,13 @@ class AioRunner:
                 return 0, Failure("environment", f"the {self.engine} engine does not start again: {failed.reason}", failed.log)
         return self._ranks.fill(list(self._turns.files())) if self._job.work_files else (0, None)
 
+    def cross_check(self, config: Config) -> Mapping[str, Mapping[str, float]] | Failure:
+        """fio's figures beside ours, on the first device."""
+        from runners.aio.crosscheck import cross_check
+
+        assert self._ranks is not None, "prepare comes first"
+        return cross_check(config, self._ranks.ranks[0].folder, self._job)
+
     def close(self) -> None:
         ranks, self._ranks = self._ranks, None
         try:

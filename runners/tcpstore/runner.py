@@ -258,6 +258,9 @@ class StoreRunner:
             **self._beside,
         }
 
+    def cross_check(self, config: Config) -> None:
+        """There is no other program to ask."""
+
     def close(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:

@@ -156,16 +156,24 @@ def verify(
 
     with session.reopened(study, storage, anyway=anyway) as (record, runner), reporting(as_json=as_json, events=events) as to:
         result = followup.verify(record, runner, rounds, to, random.Random())
-    proven = result.verdict == "better"
+    comparison = result.comparison
+    proven = comparison.verdict == "better"
     if as_json:
         from tuner import as_json as json_form
 
-        json_form.dump({"study": study, "confirmed": proven, **dataclasses.asdict(result)})
+        whole = {"study": study, "confirmed": proven, **dataclasses.asdict(comparison)}
+        json_form.dump({**whole, "others": result.others, "others_missing": result.missing})
     else:
         from tuner import screen
 
+        out = screen.console()
         mark = "[bold green]confirmed[/]" if proven else "[bold]not confirmed[/]"
-        screen.console().print(f"{mark}  the recommended setting {screen.escape(result.clause)}")
+        out.print(f"{mark}  the recommended setting {screen.escape(comparison.clause)}")
+        for name, metrics in result.others.items():
+            figures = ", ".join(f"{metric} {value:.3g}" for metric, value in metrics.items())
+            out.print(f"[dim]an independent program, {name}: {figures}[/]")
+        if result.missing:
+            out.print(f"[dim]no independent check: {screen.escape(result.missing)}[/]")
     raise typer.Exit(0 if proven else KEEP)
 
 

@@ -98,6 +98,8 @@ class Synthetic:
         value = self.truth(config) * math.exp(self._rng.gauss(0, self.noise))
         return Measurement({"effective_gbs": value, "read_gbs": value}, (value,), self.seconds, self.written)
 
+    def cross_check(self, config: Config) -> None: ...
+
     def close(self) -> None:
         self.closed += 1
 
