@@ -70,6 +70,9 @@ def evidence(job: Job, devices: Sequence[Device], engine: str, readings: Reading
         "io_seconds": readings.io_seconds,
         "check_seconds": readings.check_seconds,
     }
+    missing = "writes" if not job.writes else "reads" if not job.reads else ""
+    if missing:
+        shown["warnings"] = [f"{missing} were not measured: this workload has none, so nothing is said about them"]
     if len(devices) > 1:
         shown["devices"] = {str(device.folder): _of(str(device.folder), readings) for device in devices}
     return shown
