@@ -17,6 +17,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("tune: stopped before anything was measured\n")
         code = 130
+    signals.finish()
     sys.exit(code)
 
 

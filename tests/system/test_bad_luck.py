@@ -193,13 +193,13 @@ def test_a_worker_that_hangs_is_killed_at_its_limit(disk: Path, start: Start) ->
 def test_a_disk_that_fills_up(disk: Path, start: Start) -> None:
     run = start("aio", "--device", str(disk), "--workload", "checkpoint", *SMALL)
     run.until("measured", 6)
+    run.process.send_signal(signal.SIGSTOP)  # it must not be done before the disk is full
     hog = disk / "somebody else's data"
-    with contextlib.suppress(OSError), hog.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * (1 << 20))
-    with contextlib.suppress(OSError), hog.open("ab", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
+    for size in (1 << 20, 4096):
+        with contextlib.suppress(OSError), hog.open("ab", buffering=0) as file:
+            while True:
+                file.write(b"x" * size)
+    run.process.send_signal(signal.SIGCONT)
     code, answer = run.end(60)
     assert code == 4, answer
     assert "full" in answer["error"]["message"]

@@ -17,7 +17,7 @@ import typer
 
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import BadValue
-from tuner.cli import comparing, exporting, following, looking, tuning
+from tuner.cli import comparing, exporting, following, looking, signals, tuning
 from tuner.errors import Interrupted, NotUsable, TunerError, WrongUsage
 
 _HELP = """Finds the settings that make this machine fast, proves it, and writes them down ready to use.
@@ -133,6 +133,8 @@ def _bug(error: Exception) -> TunerError:
 
 
 def _tell(error: TunerError, as_json: bool) -> int:
+    if isinstance(error, Interrupted):
+        signals.finish()
     # Nobody may be left to hear it: a closed or full output changes nothing about how the run ended.
     with contextlib.suppress(OSError):
         if as_json:
