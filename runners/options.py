@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def option(help: str, metavar: str = "", short: str = "") -> dict[str, str]:
+def option(help: str, metavar: str = "") -> dict[str, str]:
     """Metadata of a dataclass field that becomes a command-line option: ``field(default=1, metadata=option("…", "N"))``."""
-    return {"help": help, "metavar": metavar, "short": short}
+    return {"help": help, "metavar": metavar}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spaces.space import Config, Knob, Rule, Space, Value, flag, log2
-from spaces.units import format_size
 
 SUMMARY = "DeepSpeed NVMe offload: the aio block of ds_config.json."
 
@@ -142,7 +140,3 @@ def cost(config: Config) -> float:
     threads, depth = int(config["intra_op_parallelism"]), int(config["queue_depth"])
     flags = (config["single_submit"] is True) + (config["overlap_events"] is False)
     return threads * depth * int(config["block_size"]) * (1 + 0.01 * threads + 0.001 * flags)
-
-
-def describe(sizes: Sequence[int]) -> str:
-    return ", ".join(format_size(size) for size in sizes)

@@ -21,7 +21,7 @@ SCHEMA = 1
 
 def dump(record: Mapping[str, Any], stream: TextIO | None = None) -> None:
     """Writes one object; figures that JSON has no word for become null."""
-    print(json.dumps({"schema": SCHEMA, **_finite(dict(record))}, indent=2, ensure_ascii=False), file=stream or sys.stdout)
+    print(json.dumps({"schema": SCHEMA, **finite(dict(record))}, indent=2, ensure_ascii=False), file=stream or sys.stdout)
 
 
 def recommendation(answer: Recommendation, files: Mapping[str, str]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Events(Reporter):
     """One JSON line an event on standard error."""
 
     def _say(self, event: str, what: Mapping[str, Any]) -> None:
-        print(json.dumps({"event": event, **_finite(dict(what))}, ensure_ascii=False), file=sys.stderr, flush=True)
+        print(json.dumps({"event": event, **finite(dict(what))}, ensure_ascii=False), file=sys.stderr, flush=True)
 
     def started(self, study: str, runner: Runner, budget: Budget) -> None:
         objective = runner.objective
@@ -96,11 +96,12 @@ class Events(Reporter):
         self._say("finished", {"decision": recommendation.decision, "study": recommendation.study})
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """``value`` with the figures that JSON has no word for as null."""
     if isinstance(value, float) and not -1e308 < value < 1e308:
         return None
     if isinstance(value, Mapping):
-        return {str(name): _finite(each) for name, each in value.items()}
+        return {str(name): finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return value

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from runners.opponent import Allowance, Pasted
 from runners.runner import Json
 from spaces.space import Config
+from tuner.as_json import finite
 from tuner.compare_race import Standing
 
 
@@ -64,14 +65,4 @@ def as_printed(name: str) -> str:
 
 def plain(result: Result) -> dict[str, Json]:
     """As JSON has it; infinite bounds, which it has no word for, are null."""
-    return cast("dict[str, Json]", _finite(asdict(result)))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not -1e308 < value < 1e308:
-        return None
-    if isinstance(value, Mapping):
-        return {str(name): _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return value
+    return cast("dict[str, Json]", finite(asdict(result)))

@@ -263,8 +263,3 @@ def _resolved(options: Any, runner: Runner) -> dict[str, Json]:
 
 def _plain(record: Any) -> dict[str, Json]:
     return dict(asdict(record))
-
-
-def narrowed(target: Target, narrow: Mapping[str, str]) -> Space:
-    with user_mistakes():
-        return target.space.narrow(narrow)

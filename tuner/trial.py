@@ -37,8 +37,3 @@ def score(outcome: Outcome, objective: Objective) -> float | None:
     if not math.isfinite(value) or value <= 0:
         return None
     return math.log(value) if objective.maximise else -math.log(value)
-
-
-def ratio(score_difference: float) -> float:
-    """The performance ratio that a difference of scores stands for, > 1 is better, whatever the objective's direction."""
-    return math.exp(score_difference)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Protocol, cast
 
@@ -93,6 +93,16 @@ def find_format(formats: tuple[Format, ...], name: str) -> Format:
         if format.name == name:
             return format
     raise WrongUsage(f"--format {name}: there is no such format.", f"the formats are: {', '.join(f.name for f in formats)}")
+
+
+def mended(text: str, next_edit: Callable[[str], Callable[[str], str] | None]) -> str:
+    """``text`` with one edit after the other made, each asked for on what the one before left, until there is none."""
+    while (edit := next_edit(text)) is not None:
+        changed = edit(text)
+        if changed == text:
+            raise AssertionError("a mend changed nothing")
+        text = changed
+    return text
 
 
 def whole_number(options: Options, name: str, default: int | None) -> int | None:

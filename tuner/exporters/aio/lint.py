@@ -11,7 +11,7 @@ from tuner.exporters.aio import block_rules, model_rules, offload_rules, place_r
 from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, misnamed_aio, misnamed_zero, offload_meant
 from tuner.exporters.aio.options import Options, read
-from tuner.exporters.format import Finding
+from tuner.exporters.format import Finding, mended
 from tuner.jsonedit import drop_comma, remove_member
 from tuner.jsonscan import Document, Node, NotJson, parse
 
@@ -59,12 +59,7 @@ def lint(text: str, options: contract.Options) -> list[Finding]:
 def fix(text: str, options: contract.Options) -> str:
     """``text`` with the safe mends made, one after the other, each judged on what the one before left."""
     chosen = read(options)
-    while (edit := next((issue.edit for issue in _issues(text, chosen) if issue.edit), None)) is not None:
-        mended = edit(text)
-        if mended == text:
-            raise AssertionError("a mend changed nothing")
-        text = mended
-    return text
+    return mended(text, lambda now: next((issue.edit for issue in _issues(now, chosen) if issue.edit), None))
 
 
 def present_notes(text: str, options: contract.Options) -> list[str]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from runners.tcpstore.fit import SPARE
 from tuner.exporters import format as contract
-from tuner.exporters.format import Finding
+from tuner.exporters.format import Finding, mended
 from tuner.exporters.tcpstore import settings
 from tuner.exporters.tcpstore.env import LIBUV, OURS, OWN_STORE
 from tuner.exporters.tcpstore.options import Options, read
@@ -69,12 +69,7 @@ def lint(text: str, options: contract.Options) -> list[Finding]:
 def fix(text: str, options: contract.Options) -> str:
     """``text`` with the safe mends made, one after the other, each judged on what the one before left."""
     chosen = read(options)
-    while (edit := next((issue.edit for issue in _issues(text, chosen) if issue.edit), None)) is not None:
-        mended = edit(text)
-        if mended == text:
-            raise AssertionError("a mend changed nothing")
-        text = mended
-    return text
+    return mended(text, lambda now: next((issue.edit for issue in _issues(now, chosen) if issue.edit), None))
 
 
 def _issues(text: str, options: Options) -> list[Issue]:
