@@ -18,7 +18,7 @@ class Job:
 
     ``host`` is what every rank is told rank 0 is called. ``port`` 0 takes a free one for each start. Of at most ``rounds``
     starts none begins after ``enough`` seconds; ``timeout`` bounds each, in seconds. ``late_rank`` comes ``late_seconds`` late
-    to the first barrier, -1 for none.
+    to ``late_to``, "join" or "barrier" (the first one); -1 for none.
     """
 
     backend: str
@@ -35,6 +35,7 @@ class Job:
     operations: int = 50
     late_rank: int = -1
     late_seconds: float = 0.0
+    late_to: str = "barrier"
 
     def json(self) -> dict[str, Json]:
         return asdict(self)

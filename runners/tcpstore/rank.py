@@ -82,13 +82,13 @@ def _start(
     if rank == 0 and listener is not None:
         more = {"master_listen_fd": listener.detach()}
     os.read(gates.serve if rank == 0 else gates.start, 1)
+    _come_late(job, rank, "join")
     places[rank] = CREATING
     process, thread, began = time.process_time(), time.thread_time(), time.monotonic()
     store = TCPStore(job.host, port, job.clients, rank == 0, limit, use_libuv=job.backend == "libuv", **more)
     created, cpu, serving = time.monotonic(), time.thread_time() - thread, time.process_time() - process
     places[rank] = IN
-    if rank == job.late_rank:
-        time.sleep(job.late_seconds)
+    _come_late(job, rank, "barrier")
     barriers = []
     process = time.process_time()
     for count in range(job.barriers):
@@ -119,6 +119,11 @@ def _start(
     reading = Reading(rank, began, created, barriers, (added, added_until), cpu, server, operations)
     _say(out, {"reading": asdict(reading)})
     return store
+
+
+def _come_late(job: Job, rank: int, place: str) -> None:
+    if rank == job.late_rank and place == job.late_to:
+        time.sleep(job.late_seconds)
 
 
 def pass_barrier(store: Any, form: str, key: str, ranks: int, limit: timedelta) -> None:

@@ -87,22 +87,15 @@ def _slow_names() -> bool:
 
 def test_server_killed_while_clients_join(worker: Worker) -> None:
     (port,) = network.free_ports(1)
-    worker.send({"do": "measure", **a_job(port=port).json()})
-    # One client comes to the gate and goes no further, so that all the others wait in their joining, rank 0 too.
-    held = until_children(worker, 5)[-1]
-    os.kill(held, signal.SIGSTOP)
-    children = until_children(worker, 8)
-    os.kill(worker.pid, signal.SIGSTOP)
-    os.kill(held, signal.SIGCONT)
-    time.sleep(2)
-    os.kill(held, signal.SIGSTOP)
-    os.kill(worker.pid, signal.SIGCONT)
+    # One client never joins, so that all the others wait in their joining, rank 0 too.
+    worker.send({"do": "measure", **a_job(port=port, late_rank=3, late_seconds=60.0, late_to="join").json()})
+    server = until_children(worker, 1)[0]
     deadline = time.monotonic() + 30
     while not network.listens(port):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.5)
-    os.kill(children[0], signal.SIGKILL)
+    os.kill(server, signal.SIGKILL)
     found = failure(worker)
     assert found["kind"] == "crash"
     assert found["reason"] == "rank 0, the server, was ended by SIGKILL while it joined"
