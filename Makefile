@@ -53,7 +53,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 # torch comes first and by its pin: other packages would pull a build with gigabytes of CUDA.
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch ninja
-	$(PIP) --no-build-isolation -e '.[aio,dev]'
+	$(PIP) --no-build-isolation -e '.[aio,oneccl,dev]'
 	@touch $@ $(VENV)/.base
 
 # Minutes on first use; PyTorch's extension cache keeps the result.
@@ -71,7 +71,7 @@ $(VENV)/.mpi: $(VENV)/bin/python
 	@touch $@
 
 # A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices, mounts and hosts for the tests.
-PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps openssh-server openssh-client iproute2
+PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps openssh-server openssh-client iproute2 shellcheck
 system-packages:
 	@missing=; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \

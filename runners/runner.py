@@ -96,7 +96,9 @@ class Runner(Protocol):
     """
 
     objective: Objective
-    space: Space
+
+    @property
+    def space(self) -> Space: ...
 
     @property
     def engine(self) -> str: ...

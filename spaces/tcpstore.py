@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from spaces.space import Config, Knob, Rule, Space, choice
+from spaces.space import Config, Knob, Rule, Space, Value, choice
 
 SUMMARY = "PyTorch's rendezvous store (TCPStore): libuv or legacy, and what really bounds start-up."
 
@@ -37,6 +37,14 @@ SPACE = Space(
             "that rank 0 takes over (master_listen_fd).",
             "torch/csrc/distributed/c10d/socket.cpp",
         ),
+        Knob(
+            "backlog",
+            choice("present", "raised"),
+            "present",
+            "Connections that may wait on rank 0's host (net.core.somaxconn, net.ipv4.tcp_max_syn_backlog): as it is, or one "
+            "a rank. Raised only with --system, and put back.",
+            "torch/csrc/distributed/c10d/socket.cpp, the kernel's ip-sysctl",
+        ),
     )
 )
 
@@ -47,6 +55,7 @@ _EFFORT: Mapping[str, Mapping[str, float]] = {
     "barrier": {"keys": 0.0, "counter": 1.5, "store_barrier": 1.0},
     "address": {"name": 0.0, "ip": 0.5},
     "start": {"together": 0.0, "server_first": 1.0, "listening": 2.0},
+    "backlog": {"present": 0.0, "raised": 2.5},
 }
 
 
@@ -54,17 +63,22 @@ _EFFORT: Mapping[str, Mapping[str, float]] = {
 class Limits:
     """What this torch and this way of starting a job allow.
 
-    ``refused`` gives for each knob's value that can't be had the reason, as a sentence. ``barriers`` 0 means that the job
-    waits nowhere on the store.
+    ``refused`` gives for each knob's value that can't be had the reason, as a sentence. ``barriers`` False means that no
+    barrier counts, ``short`` False that the backlog is long enough as it is.
     """
 
     refused: Mapping[tuple[str, str], str]
     listening_backends: frozenset[str]
-    barriers: int = 1
+    barriers: bool = True
+    short: bool = True
 
 
 def cost(config: Config) -> float:
     return sum(_EFFORT[name][str(config[name])] for name in _EFFORT)
+
+
+def _first(knob: Knob) -> Value:
+    return knob.default if knob.default in knob.domain.values else knob.domain.values[0]
 
 
 def for_job(space: Space, limits: Limits) -> Space:
@@ -80,10 +94,8 @@ def for_job(space: Space, limits: Limits) -> Space:
         return f"this torch's {config['backend']} server takes no listening socket (tried)"
 
     def canonical(config: Config) -> Config:
-        if limits.barriers:
-            return config
-        knob = space["barrier"]
-        return {**config, "barrier": knob.default if knob.default in knob.domain.values else knob.domain.values[0]}
+        folded = [name for name, counts in (("barrier", limits.barriers), ("backlog", limits.short)) if not counts]
+        return {**config, **{name: _first(space[name]) for name in folded}}
 
     rules = (Rule("this torch and launch path have it", available), Rule("the server takes a listening socket", taken_over))
     return replace(space, rules=rules, canonical=canonical, cost=cost)

@@ -11,7 +11,7 @@ from runners.runner import Failure, Json, Measurement, Runner
 from spaces.space import ENUMERABLE, Config, Value
 from tuner import machine, verdict
 from tuner.budget import Budget
-from tuner.race import RaceResult
+from tuner.race.race import RaceResult
 from tuner.recommendation import Gain, Recommendation
 from tuner.study import Study
 from tuner.trial import Trial, score

@@ -11,7 +11,7 @@ from runners.runner import Measurement, Runner
 from spaces.units import format_size
 from tuner.budget import Budget
 from tuner.errors import BudgetTooSmall
-from tuner.race import RaceRules, plan
+from tuner.race.race import RaceRules, plan
 from tuner.trial import Trial
 
 # Fewer settings than this say nothing about the space.

@@ -67,9 +67,9 @@ class Progress(Reporter):
     def started(self, study: str, runner: Runner, budget: Budget) -> None:
         space = runner.space
         self._space, self._objective, self._budget = space, runner.objective, budget
-        listed = space.size <= ENUMERABLE
-        many = f"{len(space.configs())} distinct settings that can run here, of {space.size} combinations"
-        if not listed:
+        if space.size <= ENUMERABLE:
+            many = f"{len(space.configs())} distinct settings that can run here, of {space.size} combinations"
+        else:
             many = f"{space.size} combinations to choose from"
         if budget.limits == Limits(None, None, None):
             many = ""  # nothing is searched

@@ -12,15 +12,16 @@ from typing import Any
 
 from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
 from spaces.space import ENUMERABLE, BadValue, Space, Value
-from tuner import files, machine, priors
+from tuner import files, machine
 from tuner.budget import Budget
 from tuner.database import default_storage
 from tuner.errors import NotUsable, TunerError, WrongUsage
-from tuner.race import RaceRules
+from tuner.race.race import RaceRules
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.request import Request, check, limits
-from tuner.search import default_strategy
+from tuner.search import priors
+from tuner.search.strategy import default_strategy
 from tuner.storage import Storage, new_name
 from tuner.study import Header, Study
 from tuner.targets import Target, load

@@ -10,16 +10,17 @@ from typing import cast
 
 from runners.runner import Failure, Json, Outcome, Runner
 from spaces.space import Config, Key, Value
-from tuner import answer, stop
+from tuner import answer
 from tuner.budget import Budget
 from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
-from tuner.finalists import finalist_share, finalists
 from tuner.pacing import Forecast, Pace
-from tuner.race import Race, RaceRules, plan
+from tuner.race.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
-from tuner.search import Strategy
+from tuner.search import stop
+from tuner.search.finalists import finalist_share, finalists
+from tuner.search.strategy import Strategy
 from tuner.study import Study
 from tuner.trial import Phase, Trial, score
 

@@ -28,6 +28,7 @@ class Correction:
     creation: dict[int, float]
     barrier: dict[int, float]
     processes: int
+    hosts: int = 0
 
     def json(self) -> Json:
         return {
@@ -42,17 +43,23 @@ class Correction:
         waited = " and ".join(f"{ratio:.1f}x" for ratio in self.barrier.values())
         return (
             f"{self.processes} processes held all clients; with a process a client, {sizes} of them took {joined} as long to "
-            f"join and {waited} as long in a barrier on this machine (measured), so the milliseconds are not a job's"
+            f"join and {waited} as long in a barrier {_where(self.hosts)} (measured), so the milliseconds are not a job's"
         )
 
 
-def correction(measure: Measure, world_size: int, has: fit.Machine) -> Correction | None:
-    """Two sizes that fit both ways, in turn; None where a start failed."""
+def _where(hosts: int) -> str:
+    return f"on these {hosts} hosts" if hosts > 1 else "on this machine"
+
+
+def correction(measure: Measure, world_size: int, has: fit.Machine, few: int, hosts: int = 0) -> Correction | None:
+    """Two sizes that fit both ways, in turn; None where a start failed.
+
+    ``has`` is the leanest of the hosts, ``few`` the processes a host that held the clients; ``hosts`` 0 is this machine.
+    """
     most = world_size - 1
     while fit.processes(most, 0, has) < most - 1 and most > _LEAST:
         most //= 2
     sizes = (max(_LEAST, most // 4), most)
-    few = fit.processes(world_size, 0, has)
     creation, barrier = {}, {}
     for size in dict.fromkeys(sizes):
         seen: dict[int, list[Start]] = {few: [], size - 1: []}
@@ -65,7 +72,7 @@ def correction(measure: Measure, world_size: int, has: fit.Machine) -> Correctio
         one_each, held = seen[size - 1], seen[few]
         creation[size] = _ratio([s.creation for s in one_each], [s.creation for s in held])
         barrier[size] = _ratio([s.barrier for s in one_each], [s.barrier for s in held])
-    return Correction(creation, barrier, few + 1)
+    return Correction(creation, barrier, few * max(1, hosts) + 1, hosts)
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
@@ -78,6 +85,7 @@ class Prediction:
 
     sizes: tuple[int, ...]
     growths: dict[str, tuple[Growth, Growth]]
+    hosts: int = 0
 
     def json(self) -> Json:
         return {
@@ -102,8 +110,13 @@ class Prediction:
             f"{name} {'with' if pair[0].square_chosen else 'without'} a square" for name, pair in self.growths.items()
         )
         others = "; ".join(f"{row['ranks']} ranks {row['server']} {row['said']} ({row['source']})" for row in PUBLISHED)
+        where = (
+            f"{self.hosts} hosts, each of whose clients share"
+            if self.hosts > 1
+            else "this one host, all of whose clients share"
+        )
         found.append(
-            f"extrapolated from {measured[0]} to {measured[-1]} ranks on this one host, all of whose clients share its cores; "
+            f"extrapolated from {measured[0]} to {measured[-1]} ranks on {where} its cores; "
             f"growth {models}; published: {others}"
         )
         return found
@@ -123,22 +136,24 @@ def _time(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else format_duration(milliseconds / 1000)
 
 
-def ladder(world_size: int, has: fit.Machine) -> list[int]:
+def ladder(world_size: int, largest: int, hosts: int = 0) -> list[int]:
     """Sizes to extrapolate from: the largest is the job's own, or more where that fits, for growth shows above 1,000."""
-    top = min(max(world_size, _ENOUGH), fit.largest(has))
-    return [n for n in (top >> shift for shift in range(_SIZES)) if n >= _LEAST]
+    top = min(max(world_size, _ENOUGH), largest)
+    return [n for n in (top >> shift for shift in range(_SIZES)) if n >= max(_LEAST, hosts)]
 
 
-def prediction(measure: Measure, world_size: int, sizes: tuple[int, ...], has: fit.Machine) -> Prediction:
-    """Both servers in turn at each size of the ladder, all with a few processes that hold the clients.
+def prediction(
+    measure: Measure, world_size: int, sizes: tuple[int, ...], largest: int, few: int, hosts: int = 0
+) -> Prediction:
+    """Both servers in turn at each size of the ladder, all with ``few`` processes a host that hold the clients.
 
-    Raises EnvironmentProblem where too few sizes could be measured.
+    ``largest`` is the size that fits; ``hosts`` 0 is this machine. Raises EnvironmentProblem
+    where too few sizes could be measured.
     """
-    few = 2 * has.cores
     creation: dict[str, list[tuple[int, float]]] = {"libuv": [], "legacy": []}
     cpu: dict[str, list[tuple[int, float]]] = {"libuv": [], "legacy": []}
     for repeat in range(2):
-        for size in reversed(ladder(world_size, has)):
+        for size in reversed(ladder(world_size, largest, hosts)):
             for name in ("libuv", "legacy") if repeat else ("legacy", "libuv"):
                 start = measure(size, few, name)
                 if start is not None:
@@ -154,4 +169,4 @@ def prediction(measure: Measure, world_size: int, sizes: tuple[int, ...], has: f
             "an extrapolation needs starts of at least four sizes and this machine has room for fewer",
             "a larger ulimit -n, or no --predict",
         )
-    return Prediction(sizes, growths)
+    return Prediction(sizes, growths, hosts)

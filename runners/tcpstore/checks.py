@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from runners.runner import EnvironmentProblem, Problem, Severity, UsageError
-from runners.tcpstore import fit, names, network
+from runners.tcpstore import fit, kernel, names, network
+from runners.tcpstore.crew import Unreachable
 from runners.tcpstore.diagnosis import wanted_backlog
 from runners.tcpstore.failures import busy
 from runners.tcpstore.names import Lookup
 from runners.tcpstore.options import Options
-from runners.tcpstore.starting import started
+from runners.tcpstore.places import Found, Place, place, words
+from runners.tcpstore.starting import torch_version
+from runners.tcpstore.weigh import weights
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
-_MOST_AT_ONCE = 64
 
 
 def problems(options: Options) -> list[Problem]:
-    """Everything, the worst first; starts torch in a child to see what it can."""
-    host, lookup = examine(options)
-    found = preflight(options, host, lookup)
-    if torch_version() is not None and not any(problem.id == "torch" for problem in found):
-        found += _torch()
-    return sorted(found, key=lambda problem: _ORDER[problem.severity])
-
-
-def torch_version() -> str | None:
+    """Everything, the worst first; starts torch in a child to see what it can, on every host where there are several."""
+    check_options(options)
+    where = place(options)
     try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return None
+        found = where.problems()
+        if not any(problem.id == "torch" for problem in found):
+            found += _torch(where)
+    except Unreachable as error:
+        found = error.problems
+    finally:
+        where.close()
+    return sorted(found, key=lambda problem: _ORDER[problem.severity])
 
 
 def check_options(options: Options) -> None:
@@ -44,6 +44,8 @@ def check_options(options: Options) -> None:
         raise UsageError("barriers", options.barriers, "must be from 0 to 1000")
     if options.processes < 0:
         raise UsageError("processes", options.processes, "must be at least 1, or 0 for what fits")
+    weights(options.weigh, options.barriers)
+    words(options.ssh)
     predicted_sizes(options)
 
 
@@ -58,24 +60,20 @@ def predicted_sizes(options: Options) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def examine(options: Options) -> tuple[str, Lookup]:
-    """Rank 0's host, and what ranks see that look it up at once."""
-    host = options.master or names.own_name()
-    return host, names.look_up(host, min(options.world_size, _MOST_AT_ONCE))
-
-
-def preflight(options: Options, host: str, lookup: Lookup) -> list[Problem]:
-    """What a run must know before it measures; imports no torch and starts nothing."""
+def preflight(options: Options, found: Found) -> list[Problem]:
+    """What a run on this machine must know before it measures; imports no torch and starts nothing."""
     check_options(options)
     if torch_version() is None:
         return [Problem("torch", "error", "PyTorch is not installed in this Python", "pip install torch")]
     has = fit.machine()
     count = fit.processes(options.world_size, options.processes, has)
+    most = found.backlogs.get(kernel.SOMAXCONN)
     return [
-        *fit.problems(options.world_size, count, has, force=options.force),
-        *_names(host, lookup),
+        *fit.problems(options.world_size, count, has, force=options.force, raised=options.system),
+        *_names(found.name, found.lookup),
         *_port(options.port),
-        *_backlog(options.world_size),
+        *backlog_problems(options.world_size, most, system=options.system),
+        *system_problems(options, found.backlogs, kernel.refusal),
     ]
 
 
@@ -84,12 +82,12 @@ def _names(host: str, lookup: Lookup) -> Iterator[Problem]:
         yield Problem("name", "error", f"{host} has no address: {lookup.failure}", f"getent hosts {host}; or --master NAME")
         return
     if lookup.forward > names.SLOW:
-        message = f"looking up {host} takes {_long(lookup.forward)}: every rank waits for that before it connects"
+        message = f"looking up {host} takes {names.shown(lookup.forward)}: every rank waits for that before it connects"
         yield Problem("forward", "warning", message, f"a line for {host} in every host's /etc/hosts, or --address ip")
     if lookup.reverse > names.SLOW or lookup.unanswered:
         message = (
-            f"the way back from {lookup.asked} to a name takes {_long(lookup.reverse)}: every rank waits for that when it "
-            "connects, whichever server is chosen"
+            f"the way back from {lookup.asked} to a name takes {names.shown(lookup.reverse)}: every rank waits for that when "
+            "it connects, whichever server is chosen"
         )
         yield Problem("reverse", "warning", message, names.mend(lookup))
     if lookup.loopback and host != "localhost" and not host.startswith("127."):
@@ -119,39 +117,56 @@ def _is_own(lookup: Lookup) -> bool:
 
 def _port(port: int) -> Iterator[Problem]:
     if port and network.can_bind(port):
-        yield Problem("port", "error", busy(port), "--port, or end what uses it: ss -ltnp")
+        yield Problem("port", "error", busy(port, network.free_ports(1)[0]), "--port, or end what uses it: ss -ltnp")
+    yield from port_problems(port)
+
+
+def port_problems(port: int) -> Iterator[Problem]:
     if 0 < port < 1024:
         yield Problem("port", "note", f"port {port} is reserved for root", "a port above 1024")
 
 
-def _backlog(ranks: int) -> Iterator[Problem]:
-    most = network.somaxconn()
-    if most is not None and most < ranks:
-        wanted = wanted_backlog(ranks)
-        message = (
-            f"net.core.somaxconn is {most} and {ranks} ranks connect at once: what does not fit is thrown away and tries "
-            "again after 0.4 s and more"
-        )
-        mend = f"sudo sysctl -w net.core.somaxconn={wanted} net.ipv4.tcp_max_syn_backlog={wanted} on rank 0's host"
-        yield Problem("backlog", "warning", message, mend)
+def backlog_problems(ranks: int, most: int | None, *, system: bool, host: str = "") -> Iterator[Problem]:
+    """``most`` is net.core.somaxconn of rank 0's host; with ``system`` it is measured what raising it gives."""
+    if most is None or most >= ranks or system:
+        return
+    wanted = wanted_backlog(ranks)
+    message = (
+        f"net.core.somaxconn is {most}{f' on {host}' if host else ''} and {ranks} ranks connect at once: what does not fit is "
+        "thrown away and tries again after 0.4 s and more"
+    )
+    mend = f"sudo sysctl -w {kernel.SOMAXCONN}={wanted} {kernel.SYN_BACKLOG}={wanted} on {host or 'its host'}"
+    yield Problem("backlog", "warning", message, f"{mend}; --system measures what that gives")
 
 
-def _torch() -> Iterator[Problem]:
-    version = torch_version()
+def system_problems(options: Options, backlogs: Mapping[str, int], refusal: Callable[[int], str]) -> Iterator[Problem]:
+    """Whether ``--system`` can do what it shall, and has anything to do. ``refusal`` is asked only where it has."""
+    if not options.system:
+        return
+    if not short(backlogs, options.world_size):
+        message = f"--system has nothing to raise: the backlogs hold {options.world_size} ranks as they are"
+        yield Problem("system", "note", message)
+    elif said := refusal(wanted_backlog(options.world_size)):
+        yield Problem("system", "error", f"--system: {said}", "as root there, or without --system")
+
+
+def short(backlogs: Mapping[str, int], ranks: int) -> bool:
+    """Whether a backlog of rank 0's host is shorter than its ranks are many."""
+    return any(value < ranks for value in backlogs.values())
+
+
+def _torch(where: Place) -> Iterator[Problem]:
+    version = where.found.torch
     try:
-        worker, can = started()
+        can = where.load()
     except EnvironmentProblem as problem:
         yield Problem("torch", "error", problem.message, problem.mend)
         return
-    worker.close()
+    on = f" on {where.hosts[0]}" if where.hosts else ""
     for what, name in (("libuv", "the libuv server"), ("legacy", "the legacy server")):
         if can.get(what, "unknown"):
-            yield Problem(what, "warning", f"torch {version}: {name} can't be had: {can.get(what)}")
+            yield Problem(what, "warning", f"torch {version}{on}: {name} can't be had (tried): {can.get(what)}")
     for what, name in (("listening_libuv", "libuv"), ("listening_legacy", "legacy")):
         if can.get(what, "unknown"):
-            message = f"torch {version}: the {name} server takes no listening socket (tried): {can.get(what)}"
+            message = f"torch {version}{on}: the {name} server takes no listening socket (tried): {can.get(what)}"
             yield Problem(what, "note", message, "--start together,server_first")
-
-
-def _long(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import json
+import math
 import mmap
 import os
 import resource
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from runners.process import die_with, signal_name
-from runners.runner import FailureKind
+from runners.runner import FailureKind, Json
 from runners.tcpstore import network
 from runners.tcpstore.job import IN, PLACES, Job, Reading
 from runners.tcpstore.rank import Gates, work
@@ -32,20 +33,39 @@ _LAST_WORDS = 0.5
 
 
 class CrowdFailure(Exception):
-    """A measurement that can't go on: ``kind`` as in runners.runner.Failure, ``said`` what torch said, as it said it."""
+    """A measurement that can't go on: ``kind`` as in runners.runner.Failure, ``said`` what torch said, as it said it.
 
-    def __init__(self, kind: FailureKind, reason: str, said: str = "") -> None:
-        self.kind, self.reason, self.said = kind, reason, said
+    ``gone``: a process of it died, which mostly is the cause of what others say.
+    """
+
+    def __init__(self, kind: FailureKind, reason: str, said: str = "", *, gone: bool = False) -> None:
+        self.kind, self.reason, self.said, self.gone = kind, reason, said, gone
         super().__init__(reason)
+
+    def json(self) -> dict[str, Json]:
+        """With what a reader elsewhere can't know: this host's limit of open files, and a port that is free here."""
+        return {
+            "kind": self.kind, "reason": self.reason, "said": self.said, "gone": self.gone,
+            "nofile": network.descriptors().soft, "free": network.free_ports(1)[0],
+        }  # fmt: skip
+
+
+def port_taken(said: str) -> bool:
+    """Whether torch says that somebody has the port; it spells this in two ways."""
+    return "address already in use" in said.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """``released``: when the ranks could begin, by CLOCK_MONOTONIC; ``counters``: what the kernel saw until all were in."""
+    """``released``: when the ranks could begin, by CLOCK_MONOTONIC; ``counters``: what the kernel saw until all were in.
+
+    ``serving`` are the seconds that rank 0 had before that, until its server listened.
+    """
 
     released: float
     readings: list[Reading]
     counters: network.Counters
+    serving: float = 0.0
 
 
 class Crowd:
@@ -61,7 +81,10 @@ class Crowd:
         self._lines: list[dict[str, Any]] = []
         self._places = mmap.mmap(-1, job.clients)
         self._out = -1
-        self._port = job.port or network.free_ports(1)[0]
+        self._readings: list[Reading] = []
+        self._counted: network.Counters | None = None
+        self._released, self._serving = math.inf, 0.0
+        self.port = job.port or network.free_ports(1)[0]
 
     def __enter__(self) -> Crowd:
         try:
@@ -75,7 +98,7 @@ class Crowd:
         self.close()
 
     def _fork(self) -> None:
-        listener = _listener(self._port) if self._job.start == "listening" else None
+        listener = _listener(self.port) if self._job.start == "listening" else None
         self._out, out = os.pipe()
         with suppress(OSError):
             fcntl.fcntl(out, _F_SETPIPE_SZ, _PIPE_SIZE)
@@ -109,11 +132,12 @@ class Crowd:
                 if number not in keep:
                     with suppress(OSError):
                         os.close(number)
-            if ranks != [0]:  # rank 0 keeps the limit that it would have in the job
-                _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            # Rank 0 keeps the limit that it would have in the job, unless it is asked to raise it.
+            _raise_nofile(self._job.nofile if ranks == [0] else 1 << 30)
             gc.disable()  # a collection would copy the pages of all of torch
-            work(self._job, ranks, self._port, listener, gates, out, self._places)
+            work(self._job, ranks, self.port, listener, gates, out, self._places)
         except BaseException:  # nothing may return from here into the parent's code
             traceback.print_exc()
             sys.stderr.flush()
@@ -122,42 +146,67 @@ class Crowd:
 
     def start(self) -> Round:
         """The start: all ranks join, wait for each other, and try the store's operations. Raises CrowdFailure."""
-        job = self._job
-        deadline = time.monotonic() + job.timeout
-        ready = 0
-        while ready < len(self._pids):
+        self.get_ready()
+        if self._job.start == "server_first":
+            self.serve()
+        self.go()
+        while (found := self.poll(0.02)) is None:
+            pass
+        return found
+
+    def get_ready(self) -> None:
+        """Until every process is at its gate."""
+        deadline = time.monotonic() + self._job.timeout
+        ready, count = 0, len(self._pids)
+        while ready < count:
             self._collect(0.02)
             self._watch()
             ready += len(self._take("ready"))
             if time.monotonic() > deadline:
-                raise CrowdFailure("timeout", f"{ready} of {len(self._pids)} processes were up after {job.timeout:.0f} s")
-        deadline = time.monotonic() + job.timeout
-        before = network.counters()
-        released = time.monotonic()
+                raise CrowdFailure("timeout", f"{ready} of {count} processes were up after {self._job.timeout:.0f} s")
+        self._before = network.counters()
+
+    def serve(self) -> None:
+        """Lets rank 0 begin before all others; returns when its server listens."""
+        served = time.monotonic()
         self._open(0)
-        if job.start == "server_first":
-            while not network.listens(self._port):
-                self._collect(0.0005)
-                self._watch()
-                if time.monotonic() > deadline:
-                    raise CrowdFailure("timeout", f"the server did not listen within {job.timeout:.0f} s")
-        self._open(1)
-        counted = None
-        readings: list[Reading] = []
-        while len(readings) < job.clients:
+        while not network.listens(self.port):
+            self._collect(0.0005)
+            self._watch()
+            if time.monotonic() > served + self._job.timeout:
+                raise CrowdFailure("timeout", f"the server did not listen within {self._job.timeout:.0f} s")
+        self._serving = time.monotonic() - served
+
+    def go(self) -> float:
+        """Lets all begin that wait still; returns when that was."""
+        self._released = time.monotonic()
+        for gate in (0, 1):
+            self._open(gate)
+        return self._released
+
+    def poll(self, patience: float) -> Round | None:
+        """What was seen, once all ranks of this host are through; None while that takes longer than ``patience`` seconds."""
+        job, until = self._job, time.monotonic() + patience
+        while len(self._readings) < len(job.mine):
             self._collect(0.02)
             self._watch()
-            readings += [Reading(**line["reading"]) for line in self._take("reading")]
-            if counted is None and min(self._places[:]) >= IN:
-                counted = network.counters().since(before)
-            if time.monotonic() > deadline:
-                joined = sum(place >= IN for place in self._places[:])
-                raise CrowdFailure("timeout", f"{joined} of {job.clients} ranks had joined after {job.timeout:.0f} s")
-        return Round(released, readings, counted or network.counters().since(before))
+            self._readings += [Reading(**line["reading"]) for line in self._take("reading")]
+            places = self._places[job.mine.start : job.mine.stop]
+            if self._counted is None and min(places) >= IN:
+                self._counted = network.counters().since(self._before)
+            now = time.monotonic()
+            if now > self._released + job.timeout:
+                joined = sum(place >= IN for place in places)
+                raise CrowdFailure("timeout", f"{joined} of {len(places)} ranks had joined after {job.timeout:.0f} s")
+            if now > until and len(self._readings) < len(places):
+                return None
+        counters = self._counted or network.counters().since(self._before)
+        return Round(self._released, self._readings, counters, self._serving)
 
     def _open(self, gate: int) -> None:
         end, self._gates[gate] = self._gates[gate], -1
-        os.close(end)
+        if end >= 0:
+            os.close(end)
 
     def _collect(self, pause: float) -> None:
         if select.select([self._out], [], [], pause)[0]:
@@ -184,7 +233,7 @@ class Crowd:
         failed.sort(key=lambda line: (not line["wrong"], line["rank"]))
         said = failed[0]["error"] if failed else ""
         if gone:
-            raise CrowdFailure("crash", gone, said)
+            raise CrowdFailure("crash", gone, said, gone=True)
         kind: FailureKind = "wrong" if failed[0]["wrong"] else "crash"
         more = f" (and {len(failed) - 1} more ranks)" if len(failed) > 1 else ""
         raise CrowdFailure(kind, f"rank {failed[0]['rank']}{more}: {said}", said)
@@ -221,6 +270,13 @@ class Crowd:
                     os.close(end)
         self._gates, self._out = [], -1
         self._places.close()
+
+
+def _raise_nofile(wanted: int) -> None:
+    has = network.descriptors()
+    if wanted > has.soft:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, has.hard), hard))
 
 
 def _listener(port: int) -> socket.socket:

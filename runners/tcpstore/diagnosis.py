@@ -12,6 +12,7 @@ from runners.tcpstore.names import Lookup
 
 # A part below this share of the start is not what bounds it.
 _SHARE = 0.3
+_CLIENTS_HERE, _CLIENTS_THERE = "the clients' CPU on this machine", "the clients' CPU on their hosts"
 _WORTH = 20.0
 
 
@@ -29,10 +30,13 @@ class Diagnosis:
 
 
 def diagnose(
-    starts: Sequence[Start], barriers: int, lookup: Lookup, *, by_name: bool, backend: str, cores: int, ranks: int,
-    somaxconn: int | None,
+    starts: Sequence[Start], barriers: float, lookup: Lookup, *, by_name: bool, backend: str, ranks: int,
+    somaxconn: int | None, hosts: Sequence[str] = (),
 ) -> Diagnosis:  # fmt: skip
-    """Splits the median of ``starts``; ``lookup`` is what ranks see that look the host up at once."""
+    """Splits the median of ``starts``; ``lookup`` is what ranks see that look the host up at once, ``hosts`` are those of the
+    ranks, () for this machine alone.
+    """
+    clients = _CLIENTS_THERE if hosts else _CLIENTS_HERE
     creation = median(each.creation for each in starts)
     left = creation
     parts: dict[str, float] = {}
@@ -47,7 +51,7 @@ def diagnose(
     take("reverse look-up", 1000 * lookup.reverse * _in_a_row(lookup, creation))
     take("forward look-up", 1000 * lookup.forward if by_name else 0.0)
     take("server CPU", median(each.server_cpu[0] for each in starts))
-    take("the clients' CPU on this machine", median(each.clients_cpu for each in starts) / cores)
+    take(clients, median(each.clients_cpu for each in starts))
     waiting = "backlog" if overflows else "start order" if refused else "waiting"
     parts[waiting] = round(left, 2)
     parts["barriers"] = round(barriers * median(each.barrier for each in starts), 2)
@@ -58,7 +62,7 @@ def diagnose(
         f" ({counts} connections were {'thrown away' if overflows else 'refused'})" if name == waiting and counts else ""
     )
     mend = _mend(name, lookup, backend, ranks, somaxconn)
-    ours = name in ("server CPU", "the clients' CPU on this machine", "waiting", "barriers")
+    ours = name in ("server CPU", clients, "waiting", "barriers")
     return Diagnosis(parts, name, sentence, mend, not ours and parts[name] >= max(_WORTH, _SHARE * total))
 
 
@@ -86,7 +90,11 @@ def _mend(name: str, lookup: Lookup, backend: str, ranks: int, somaxconn: int | 
         return "the libuv server" if backend == "legacy" else "a core for rank 0's process alone"
     if name == "barriers":
         return "store.barrier, or fewer barriers on the store"
-    return "nothing on the store: in the job these ranks run on machines of their own"
+    if name == _CLIENTS_HERE:
+        return "nothing on the store: in the job these ranks run on machines of their own"
+    if name == _CLIENTS_THERE:
+        return "nothing on the store: fewer ranks a host, or cores that are idle when the job starts"
+    return "nothing on the store: the ranks waited for their turns and for packets"
 
 
 def wanted_backlog(ranks: int) -> int:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import re
 
 from runners.runner import Failure, FailureKind
-from runners.tcpstore import network
 from runners.tcpstore.fit import SPARE
 
 _JOINED = re.compile(r"(\d+)/(\d+) clients joined")
 
 
-def explain(kind: FailureKind, reason: str, said: str, *, clients: int, port: int, backend: str) -> Failure:
-    """The failure of a start of ``clients`` ranks; ``port`` 0 where none was asked for."""
+def explain(
+    kind: FailureKind, reason: str, said: str, *, clients: int, port: int, backend: str, nofile: int, free: int, host: str = ""
+) -> Failure:
+    """The failure of a start of ``clients`` ranks; ``port`` 0 where none was asked for.
+
+    ``nofile`` is rank 0's limit of open files, ``free`` a port that nobody has where it failed, on ``host`` ("": this one).
+    """
     words = f"{said} {reason}".lower()
-    limit = network.descriptors().soft
     why = ""
     if "address already in use" in words or "eaddrinuse" in words:
-        why = busy(port or _port_in(words))
-    elif clients + SPARE > limit and kind in ("crash", "timeout"):
+        why = busy(port or _port_in(words), free, host)
+    elif clients + SPARE > nofile and kind in ("crash", "timeout"):
         how = "the legacy server aborts there" if backend == "legacy" else "libuv's server throws clients off there"
-        why = f"rank 0 ran out of open files ({clients + SPARE} needed, limit {limit}; {how})"
+        why = f"rank 0 ran out of open files ({clients + SPARE} needed, limit {nofile}; {how})"
     elif match := _JOINED.search(said):
         why = f"rank 0 waited in vain: {match[1]} of {match[2]} ranks joined"
     elif "while trying to connect" in words or "failed to connect" in words:
@@ -28,13 +31,14 @@ def explain(kind: FailureKind, reason: str, said: str, *, clients: int, port: in
     elif "libuv" in words and "without" in words:
         why = "this torch is built without libuv"
         kind = "infeasible"
+    reason = f"on {host}: {reason}" if host else reason
     return Failure(kind, f"{why}: {reason}" if why and why not in reason else reason, said)
 
 
-def busy(port: int) -> str:
+def busy(port: int, free: int, host: str = "") -> str:
     """The one sentence for a port that somebody has, with one that nobody has."""
     where = f"port {port}" if port else "the port"
-    return f"{where} is in use on this host; {network.free_ports(1)[0]} is free"
+    return f"{where} is in use on {host or 'this host'}; {free} is free"
 
 
 def _port_in(words: str) -> int:

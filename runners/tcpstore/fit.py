@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from runners.limits import available_memory
@@ -33,6 +34,10 @@ class Machine:
     cores: int
 
 
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def machine() -> Machine:
     memory = available_memory()
     return Machine(
@@ -40,7 +45,7 @@ def machine() -> Machine:
         network.ports(),
         memory if memory is not None else 1 << 40,
         network.tasks(),
-        len(os.sched_getaffinity(0)),
+        cores(),
     )
 
 
@@ -53,38 +58,66 @@ def processes(world_size: int, wanted: int, has: Machine) -> int:
     return max(1, clients if clients < most else min(clients, max(2, 2 * has.cores)))
 
 
-def largest(has: Machine) -> int:
-    """The largest world size that can be measured here."""
+def largest(has: Machine, *, raised: bool = False) -> int:
+    """The largest world size that can be measured here; ``raised``: rank 0 may raise its limit of open files."""
     few = 2 * has.cores
     memory = (has.memory * 8 // 10 - few * _PROCESS) // _CLIENT
-    return max(2, min(has.descriptors.soft - SPARE, has.ports - _OTHERS, memory, has.tasks - few))
+    return max(
+        2,
+        min((has.descriptors.hard if raised else has.descriptors.soft) - SPARE, has.ports - _OTHERS, memory, has.tasks - few),
+    )
 
 
-def problems(world_size: int, count: int, has: Machine, *, force: bool) -> list[Problem]:
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one host is to hold: ``ranks`` in ``processes``, and the server of ``served`` ranks (0: it is elsewhere)."""
+
+    served: int
+    ranks: int
+    processes: int
+
+
+def problems(world_size: int, count: int, has: Machine, *, force: bool, raised: bool = False) -> list[Problem]:
     """What there is not enough of for ``world_size`` ranks in ``count`` processes and rank 0's; [] when it fits."""
-    most = largest(has)
-    found = []
+    need = Need(world_size, world_size, count)
+    most = largest(has, raised=raised)
     way = f"--world-size {most} is the largest that fits here, --predict {world_size} extrapolates from there"
-    need = world_size + SPARE
+    return lacking(need, has, lambda: way, force=force, raised=raised)
+
+
+def lacking(
+    need: Need, has: Machine, way: Callable[[], str], *, force: bool, raised: bool = False, host: str = ""
+) -> list[Problem]:
+    """What ``host`` ("" is this one) has not enough of; ``way`` says what else a user can do.
+
+    ``raised``: rank 0's process may raise its limit of open files.
+    """
+    found = []
+    on, here = (f"on {host}: ", host) if host else ("", "here")
     soft, hard = has.descriptors.soft, has.descriptors.hard
-    if need > soft:
-        mend = f"ulimit -n {need} (in the job too)" if need <= hard else way
+    files = need.served + SPARE
+    if need.served and files > (hard if raised else soft):
+        mend = f"ulimit -n {files} (in the job too)" if files <= hard else way()
         found.append(
             (
                 "nofile",
-                f"rank 0 of {world_size} needs {need} open files and its limit is {soft} (ulimit -n, at most {hard}): the "
-                "legacy server aborts there, libuv's throws clients off",
+                f"{on}rank 0 of {need.served} needs {files} open files and its limit is {soft} (ulimit -n, at most {hard}): "
+                "the legacy server aborts there, libuv's throws clients off",
                 mend,
             )
         )
-    if world_size > has.ports - _OTHERS:
-        message = f"{world_size} clients on one host need as many ports and net.ipv4.ip_local_port_range gives {has.ports}"
-        found.append(("ports", message, way))
-    memory = count * _PROCESS + world_size * _CLIENT
+    ranks = need.ranks
+    if ranks > has.ports - _OTHERS:
+        message = f"{on}{ranks} clients on one host need as many ports and net.ipv4.ip_local_port_range gives {has.ports}"
+        found.append(("ports", message, way()))
+    memory = need.processes * _PROCESS + ranks * _CLIENT
     if memory > has.memory * 8 // 10:
-        message = f"{world_size} ranks in {count} processes take about {format_size(memory >> 20 << 20)} of memory and "
-        found.append(("memory", f"{message}{format_size(has.memory >> 20 << 20)} are available", way))
-    tasks = count + world_size
+        message = (
+            f"{on}{ranks} ranks in {need.processes} processes take about {format_size(memory >> 20 << 20)} of memory and "
+        )
+        found.append(("memory", f"{message}{format_size(has.memory >> 20 << 20)} are available", way()))
+    tasks = need.processes + ranks
     if tasks > has.tasks:
-        found.append(("tasks", f"{world_size} ranks take about {tasks} threads and {has.tasks} can be started here", way))
+        message = f"{on}{ranks} ranks take about {tasks} threads and {has.tasks} can be started {here}"
+        found.append(("tasks", message, way()))
     return [Problem(name, "warning" if force else "error", message, mend) for name, message, mend in found]

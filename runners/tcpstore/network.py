@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import resource
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
 _LISTEN = "0A"
+_SIOCGIFADDR, _SIOCGIFFLAGS = 0x8915, 0x8913
+_UP, _LOOPBACK = 0x1, 0x8
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,22 @@ def listens(port: int, proc: Path = PROC) -> bool:
             if parts[1].endswith(wanted) and parts[3] == _LISTEN:
                 return True
     return False
+
+
+def addresses() -> list[str]:
+    """IPv4 addresses of this host's interfaces that are up, loopback left out, in the order of their names."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for name in sorted(name for _, name in socket.if_nameindex()):
+            request = struct.pack("256s", name.encode()[:15])
+            try:
+                flags = struct.unpack_from("H", fcntl.ioctl(probe.fileno(), _SIOCGIFFLAGS, request), 16)[0]
+                told = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+            except OSError:
+                continue
+            if flags & _UP and not flags & _LOOPBACK:
+                found.append(socket.inet_ntoa(told[20:24]))
+    return found
 
 
 def free_ports(count: int) -> list[int]:

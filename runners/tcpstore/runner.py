@@ -1,4 +1,4 @@
-"""The runner of `tune tcpstore`: a worker with torch in it, what this machine and torch allow, and what was seen beside."""
+"""The runner of `tune tcpstore`: starts of the job where it runs, what torch and the hosts allow, and what was seen beside."""
 
 from __future__ import annotations
 
@@ -8,26 +8,17 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
 
-from runners.runner import (
-    EnvironmentProblem,
-    Failure,
-    FailureKind,
-    Json,
-    Measurement,
-    Objective,
-    Outcome,
-    Problem,
-)
-from runners.tcpstore import checks, figures, fit, network, switches
-from runners.tcpstore.diagnosis import Diagnosis, diagnose
-from runners.tcpstore.failures import explain
+from runners.runner import Failure, Json, Measurement, Objective, Outcome, Problem
+from runners.tcpstore import checks, figures, fit, kernel, switches
+from runners.tcpstore.diagnosis import Diagnosis, diagnose, wanted_backlog
 from runners.tcpstore.figures import Start
 from runners.tcpstore.job import Job
-from runners.tcpstore.names import Lookup
 from runners.tcpstore.options import Options
+from runners.tcpstore.places import Place, place
 from runners.tcpstore.plausible import doubt, starts_of
-from runners.tcpstore.starting import started
-from runners.worker import Reply, Worker
+from runners.tcpstore.starting import torch_version
+from runners.tcpstore.weigh import weights
+from runners.worker import Reply
 from spaces.space import Config, Space
 from spaces.tcpstore import Limits, for_job
 
@@ -42,28 +33,26 @@ _OLD = (
 
 
 class StoreRunner:
-    """Starts ``world_size`` ranks on this host again and again, with real servers and clients.
+    """Starts ``world_size`` ranks again and again where they shall run, with real servers and clients.
 
     ``message`` is called with a sentence before something takes long.
     """
 
     objective = Objective("startup_ms", "ms", maximise=False)
 
-    def __init__(self, options: Options, narrowed: Space, host: str, lookup: Lookup) -> None:
-        self._options, self._narrowed, self._host, self._lookup = options, narrowed, host, lookup
+    def __init__(self, options: Options, narrowed: Space, where: Place) -> None:
+        self._options, self._narrowed, self.place = options, narrowed, where
+        self._weights = weights(options.weigh, options.barriers)
         self.message: Callable[[str], None] = lambda _text: None
-        self._has = fit.machine()
-        self._processes = fit.processes(options.world_size, options.processes, self._has)
-        self._worker: Worker | None = None
         self._beside: dict[str, Json] = {}
         self._sentences: list[str] = []
+        self._known = False
         self.space = self._space({})
 
     @classmethod
     def create(cls, options: Options, space: Space) -> StoreRunner:
         checks.check_options(options)
-        host, lookup = checks.examine(options)
-        return cls(options, space, host, lookup)
+        return cls(options, space, place(options))
 
     @property
     def engine(self) -> str:
@@ -76,71 +65,77 @@ class StoreRunner:
     @property
     def emulated(self) -> bool:
         """Whether processes hold several clients."""
-        return self._processes < self._options.world_size - 1
+        return self.place.emulated(self._options.world_size, self._options.processes)
 
     def facts(self) -> Mapping[str, Json]:
         options = self._options
         return {
-            "torch": checks.torch_version(),
             "world_size": options.world_size,
             "launch": options.launch,
             "barriers": options.barriers,
-            "processes": self._processes + 1,
-            "master": {"name": self._host, "ip": self._lookup.ipv4, "loopback": self._lookup.loopback},
-            "somaxconn": network.somaxconn(),
-            "nofile": self._has.descriptors.soft,
+            **({"weigh": options.weigh} if options.weigh else {}),
+            **self.place.facts(),
         }
 
     def check(self) -> list[Problem]:
-        found = checks.preflight(self._options, self._host, self._lookup)
+        found = self.place.problems()
         if not any(problem.severity == "error" for problem in found):
-            version = checks.torch_version() or ""
-            if self._options.launch == "torchrun" and switches.known(version) is None:
+            version = self.place.found.torch
+            if self._options.launch == "torchrun" and switches.known(version) is None and version == torch_version():
                 switches.learn(version)
             self._start()
         return found
 
     def _space(self, can: Mapping[str, Json]) -> Space:
-        refused: dict[tuple[str, str], str] = {}
+        """The rules; what only the hosts know is in them once they were asked."""
+        options = self._options
+        version = (self.place.found.torch if self._known else torch_version()) or ""
+        refused: dict[tuple[str, str], str] = dict(self.place.found.refused) if self._known else {}
         for backend in ("libuv", "legacy"):
             if can.get(backend):
                 refused["backend", backend] = f"this torch has no {backend} server (tried): {can[backend]}"
-            elif self._options.launch == "torchrun":
-                why = switches.refusal(checks.torch_version() or "", backend)
+            elif options.launch == "torchrun":
+                why = switches.refusal(version, backend)
                 if why:
                     refused["backend", backend] = why
-        if self._options.launch == "torchrun":
+        if options.launch == "torchrun":
             refused["start", "listening"] = "torchrun makes the store itself and takes no listening socket"
         if can.get("store_barrier"):
             refused["barrier", "store_barrier"] = str(can["store_barrier"])
+        if not options.system:
+            refused["backlog", "raised"] = "the backlog is raised with --system alone"
         able = frozenset(each for each in ("libuv", "legacy") if not can.get(f"listening_{each}"))
-        return for_job(self._narrowed, Limits(refused, able, self._options.barriers))
+        short = not self._known or checks.short(self.place.found.backlogs, options.world_size)
+        return for_job(self._narrowed, Limits(refused, able, self._weights.barrier > 0, short or not options.system))
 
     def _start(self) -> None:
-        """The worker, and what its torch can do. Raises EnvironmentProblem."""
-        if self._worker is not None and self._worker.alive:
-            return
-        first = self._worker is None
-        self._worker, can = started()
-        if first:
+        """The workers, and what their torch can do. Raises EnvironmentProblem."""
+        can = self.place.load()
+        if not self._known:
+            self._known = True
             self.space = self._space(can)
 
     def prepare(self) -> None:
         self._start()
+        options, where = self._options, self.place
+        machines = where.machines()
+        lean = min(machines, key=lambda has: has.memory)
         if self.emulated and not self._beside:
             from runners.tcpstore.beside import correction
 
-            self.message(f"{self._processes} processes hold the clients; measuring what that changes at two smaller sizes")
-            found = correction(self._small, self._options.world_size, self._has)
+            few = max(where.processes(options.world_size, options.processes))
+            self.message(f"{few} processes hold the clients; measuring what that changes at two smaller sizes")
+            found = correction(self._small, options.world_size, lean, few, len(where.hosts))
             if found is not None:
                 self._beside["correction"] = found.json()
                 self._sentences.append(found.sentence())
-        sizes = checks.predicted_sizes(self._options)
+        sizes = checks.predicted_sizes(options)
         if sizes and "prediction" not in self._beside:
             from runners.tcpstore.beside import prediction
 
             self.message("measuring a ladder of sizes with both servers, to extrapolate from")
-            predicted = prediction(self._small, self._options.world_size, sizes, self._has)
+            few = 2 * min(has.cores for has in machines)
+            predicted = prediction(self._small, options.world_size, sizes, where.largest(), few, len(where.hosts))
             self._beside["prediction"] = predicted.json()
             self._sentences += predicted.sentences()
 
@@ -161,8 +156,7 @@ class StoreRunner:
         if broken:
             return Failure("infeasible", broken[0])
         rounds = starts_of(self._options.world_size, emulated=self.emulated)
-        job = self.job(config, rounds, limit)
-        reply = self._ask(job, limit + 5.0)
+        reply = self._ask(self.job(config, rounds, limit), self._options.processes, self._backlog(config), limit + 5.0)
         seconds = time.monotonic() - begun
         if isinstance(reply, Failure):
             return Failure(reply.kind, reply.reason, reply.log, seconds)
@@ -174,82 +168,84 @@ class StoreRunner:
         operations = cast("dict[str, list[float]]", reply["operations"])
         found = self._diagnose(config, starts)
         return Measurement(
-            figures.metrics(starts, operations, self._options.barriers),
-            figures.samples(starts, self._options.barriers),
+            figures.metrics(starts, operations, self._weights),
+            figures.samples(starts, self._weights),
             seconds,
             0,
-            self._evidence(starts, servers[-1], operations, found),
+            self._evidence(config, starts, servers[-1], operations, found),
         )
 
     def job(self, config: Config, rounds: int, limit: float) -> Job:
-        """What the worker is asked for, for one setting."""
-        barriers = self._options.barriers
+        """What is asked for, for one setting; each host's share of it is its own."""
+        found = self.place.found
+        barriers = max(1, round(self._weights.barrier)) if self._weights.barrier else 0
         return Job(
             backend=str(config["backend"]),
             barrier=str(config["barrier"]),
-            host=self._host if config["address"] == "name" else (self._lookup.ipv4 or self._host),
+            host=(found.name if config["address"] == "name" else found.ip) or found.name,
             start=str(config["start"]),
             clients=self._options.world_size,
-            processes=self._processes,
+            processes=0,
             rounds=rounds,
             barriers=min(barriers, _MOST_BARRIERS),
             timeout=max(1.0, limit / rounds - 0.5),
             port=self._options.port,
+            nofile=self._options.world_size + fit.SPARE if self._options.system else 0,
         )
 
-    def _ask(self, job: Job, limit: float) -> Reply | Failure:
-        """The worker's answer to ``job``; a failure is explained. A worker that had to be ended is started anew."""
-        try:
-            self._start()
-        except EnvironmentProblem as problem:
-            return Failure("environment", problem.message)
-        assert self._worker is not None
-        reply = self._worker.call({"do": "measure", **job.json()}, limit)
-        if isinstance(reply, Failure):
-            return reply
-        failed = cast("dict[str, str] | None", reply.get("failure"))
-        if failed is None:
-            return reply
-        kind = cast(FailureKind, failed["kind"])
-        return explain(kind, failed["reason"], failed["said"], clients=job.clients, port=job.port, backend=job.backend)
+    def _backlog(self, config: Config) -> int:
+        return wanted_backlog(self._options.world_size) if config["backlog"] == "raised" else 0
+
+    def _ask(self, job: Job, wanted: int, backlog: int, limit: float) -> Reply | Failure:
+        return self.place.measure(job, wanted, backlog, limit)
 
     def _small(self, clients: int, processes: int, backend: str) -> Start | None:
         """One start of another size, the server first; None when it failed."""
         config: Config = {**self._narrowed.default, "backend": backend, "start": "server_first"}
         job = self.job(config, 1, _PATIENCE)
-        record = {**job.json(), "clients": clients, "processes": processes, "barriers": 3, "operations": 5}
-        reply = self._ask(Job.of(cast("dict[str, Any]", record)), _PATIENCE)
+        record = {**job.json(), "clients": clients, "barriers": 3, "operations": 5}
+        reply = self._ask(Job.of(cast("dict[str, Any]", record)), processes, 0, _PATIENCE)
         return None if isinstance(reply, Failure) else Start.of(cast("list[dict[str, Any]]", reply["starts"])[0])
 
     def _diagnose(self, config: Config, starts: list[Start]) -> Diagnosis:
+        found = self.place.found
         return diagnose(
             starts,
-            self._options.barriers,
-            self._lookup,
+            self._weights.barrier,
+            found.lookup,
             by_name=config["address"] == "name",
             backend=str(config["backend"]),
-            cores=self._has.cores,
             ranks=self._options.world_size,
-            somaxconn=network.somaxconn(),
+            somaxconn=found.backlogs.get(kernel.SOMAXCONN),
+            hosts=self.place.hosts,
         )
 
     def _evidence(
-        self, starts: list[Start], server: Mapping[str, Json], operations: Mapping[str, list[float]], found: Diagnosis
+        self,
+        config: Config,
+        starts: list[Start],
+        server: Mapping[str, Json],
+        operations: Mapping[str, list[float]],
+        found: Diagnosis,
     ) -> dict[str, Json]:
+        options, lookup = self._options, self.place.found.lookup
+        counts = self.place.processes(options.world_size, options.processes)
         return {
             "server": "libuv" if server["libuv"] else "legacy",
             "server_threads": server["threads"],
             "descriptors": server["descriptors"],
             "starts": len(starts),
-            "processes": self._processes + 1,
-            "clients_a_process": -(-(self._options.world_size - 1) // self._processes),
+            "processes": sum(counts) + 1,
+            "clients_a_process": -(-(options.world_size - 1) // sum(counts)),
             "split_ms": dict(found.parts),
             "bound_by": found.bound_by,
             "mend": found.mend,
             "server_cpu_ms": [median(each.server_cpu[0] for each in starts), median(each.server_cpu[1] for each in starts)],
             "operations_p90_us": {name: round(1e6 * high, 1) for name, (_, high) in operations.items()},
             "counters": {name: sum(each.counters[name] for each in starts) for name in starts[0].counters},
-            "lookup": cast("dict[str, Json]", {**asdict(self._lookup), "addresses": list(self._lookup.addresses)}),
+            "lookup": cast("dict[str, Json]", {**asdict(lookup), "addresses": list(lookup.addresses)}),
+            **self._over_hosts(starts),
+            "backlog": self._backlog(config) or self.place.found.backlogs.get(kernel.SOMAXCONN),
             "warnings": [
                 *([f"{found.sentence}: {found.mend}"] if found.outside else []),
                 *([] if server["libuv"] else [_OLD]),
@@ -258,13 +254,21 @@ class StoreRunner:
             **self._beside,
         }
 
+    def _over_hosts(self, starts: list[Start]) -> dict[str, Json]:
+        """How far the hosts' clocks may be from what is assumed, and how far apart they began, at worst."""
+        if not self.place.hosts:
+            return {}
+        return {
+            "hosts": list(self.place.hosts),
+            "clocks_unsure_ms": max(each.unsure for each in starts),
+            "hosts_began_apart_ms": max(each.apart for each in starts),
+        }
+
     def cross_check(self, config: Config) -> None:
         """There is no other program to ask."""
 
     def close(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
+        self.place.close()
 
     def __enter__(self) -> StoreRunner:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from collections.abc import Mapping
 from typing import cast
@@ -26,3 +27,11 @@ def started() -> tuple[Worker, Mapping[str, Json]]:
         worker.kill()
         raise EnvironmentProblem(f"torch does not start: {reply.reason}", "python -c 'import torch.distributed'")
     return worker, cast("dict[str, Json]", reply["can"])
+
+
+def torch_version() -> str | None:
+    """Of the torch in this Python, by its metadata: importing it takes seconds."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--module", action="store_true", help="print the module with this torch's rows added")
     asked = parser.parse_args()
-    from runners.tcpstore.checks import torch_version
+    from runners.tcpstore.starting import torch_version
 
     version = torch_version()
     if version is None:

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 from support.synthetic import SPACE, Synthetic
 
-from tuner import stop
 from tuner.budget import Budget, Limits
-from tuner.race import RaceRules
-from tuner.search import default_strategy
+from tuner.race.race import RaceRules
+from tuner.search import stop
+from tuner.search.strategy import default_strategy
 from tuner.storage import Storage
 from tuner.study import Header, Study
 from tuner.tuning import Tuning

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.race import Race, RaceResult, RaceRules
+from tuner.race.race import Race, RaceResult, RaceRules
 
 NOISE_FOLDER = Path(__file__).resolve().parents[1] / "data" / "noise"
 BASELINE = ("baseline",)

@@ -29,12 +29,12 @@ from surfaces.reference import reference  # noqa: E402
 from surfaces.surface import Surface  # noqa: E402
 
 from spaces.space import Config  # noqa: E402
-from tuner.finalists import finalist_share, finalists  # noqa: E402
-from tuner.opponents import ds_nvme_tune_order, opponent  # noqa: E402
-from tuner.priors import packaged  # noqa: E402
-from tuner.race import Race, RaceRules, plan  # noqa: E402
-from tuner.search import Strategy, default_strategy  # noqa: E402
-from tuner.stop import worth  # noqa: E402
+from tuner.compare.opponents import ds_nvme_tune_order, opponent  # noqa: E402
+from tuner.race.race import Race, RaceRules, plan  # noqa: E402
+from tuner.search.finalists import finalist_share, finalists  # noqa: E402
+from tuner.search.priors import packaged  # noqa: E402
+from tuner.search.stop import worth  # noqa: E402
+from tuner.search.strategy import Strategy, default_strategy  # noqa: E402
 from tuner.trial import Trial, score  # noqa: E402
 
 TRIALS = 60

@@ -20,8 +20,8 @@ from surfaces.reference import reference  # noqa: E402
 from surfaces.surface import Surface  # noqa: E402
 
 from spaces import aio  # noqa: E402
-from tuner.search import default_strategy  # noqa: E402
-from tuner.stop import worth  # noqa: E402
+from tuner.search.stop import worth  # noqa: E402
+from tuner.search.strategy import default_strategy  # noqa: E402
 from tuner.trial import Trial  # noqa: E402
 
 LENGTHS = (10, 50, 200, 1000)

@@ -15,6 +15,7 @@ import pytest
 from runners.runner import UsageError
 from runners.tcpstore import checks, fit, network
 from runners.tcpstore.options import Options
+from runners.tcpstore.places import Found, place
 from runners.tcpstore.switches import known, switch
 from spaces.tcpstore import SPACE
 from tuner.errors import WrongUsage
@@ -98,8 +99,8 @@ def test_descriptors_are_counted_first():
 
 
 def test_more_clients_than_the_machine_holds():
-    host, lookup = checks.examine(Options(world_size=2, master="localhost"))
-    found = [p for p in checks.preflight(Options(world_size=1_000_000), host, lookup) if p.severity == "error"]
+    options = Options(world_size=1_000_000, master="localhost")
+    found = [p for p in checks.preflight(options, place(options).found) if p.severity == "error"]
     assert found
     assert any(re.fullmatch(r"--world-size \d+ is the largest that fits here, --predict 1000000 .*", p.mend) for p in found)
 
@@ -112,8 +113,8 @@ def test_busy_port_before_the_start():
         taken.bind(("", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        host, lookup = checks.examine(Options(world_size=2, master="localhost"))
-        found = {p.id: p for p in checks.preflight(Options(world_size=2, port=port), host, lookup)}
+        options = Options(world_size=2, master="localhost", port=port)
+        found = {p.id: p for p in checks.preflight(options, place(options).found)}
         assert re.fullmatch(rf"port {port} is in use on this host; \d+ is free", found["port"].message)
         assert found["port"].severity == "error"
 
@@ -247,7 +248,8 @@ def test_name_that_leads_home():
 
 
 def test_name_of_another_machine():
-    found = {p.id: p for p in checks.preflight(Options(world_size=4), "far", checks.names.Lookup("far", ("192.0.2.7",), 0, 0))}
+    far = Found("far", "192.0.2.7", checks.names.Lookup("far", ("192.0.2.7",), 0, 0), {}, {}, "2.13.0")
+    found = {p.id: p for p in checks.preflight(Options(world_size=4), far)}
     assert found["elsewhere"].severity == "error"
 
 

@@ -8,7 +8,8 @@ BOTH = frozenset({"libuv", "legacy"})
 
 
 def test_default_is_torch_s_own_and_costs_nothing():
-    assert SPACE.default == {"backend": "libuv", "barrier": "keys", "address": "name", "start": "together"}
+    defaults = {"backend": "libuv", "barrier": "keys", "address": "name", "start": "together", "backlog": "present"}
+    assert SPACE.default == defaults
     assert cost(SPACE.default) == 0
     assert all(cost(config) > 0 for config in SPACE.configs() if config != SPACE.default)
 
@@ -16,7 +17,7 @@ def test_default_is_torch_s_own_and_costs_nothing():
 def test_refused_values_say_why():
     space = for_job(SPACE, Limits({("start", "listening"): "torchrun takes none"}, BOTH))
     assert space.broken({**SPACE.default, "start": "listening"}) == ["torchrun takes none"]
-    assert len(space.configs()) == 24
+    assert len(space.configs()) == 48
 
 
 def test_listening_goes_with_a_server_that_takes_it():
@@ -26,7 +27,15 @@ def test_listening_goes_with_a_server_that_takes_it():
 
 
 def test_no_barriers_no_forms_of_them():
-    space = for_job(SPACE, Limits({}, BOTH, barriers=0))
+    space = for_job(SPACE, Limits({}, BOTH, barriers=False))
     assert {config["barrier"] for config in space.configs()} == {"keys"}
-    narrowed = for_job(SPACE.narrow({"barrier": "counter,store_barrier"}), Limits({}, BOTH, barriers=0))
+    narrowed = for_job(SPACE.narrow({"barrier": "counter,store_barrier"}), Limits({}, BOTH, barriers=False))
     assert {config["barrier"] for config in narrowed.configs()} == {"counter"}
+
+
+def test_long_enough_backlogs_are_one_setting():
+    space = for_job(SPACE, Limits({}, BOTH, short=False))
+    assert {config["backlog"] for config in space.configs()} == {"present"}
+    raised = {**SPACE.default, "backlog": "raised"}
+    assert space.canonical(raised) == SPACE.default
+    assert for_job(SPACE, Limits({}, BOTH)).canonical(raised) == raised

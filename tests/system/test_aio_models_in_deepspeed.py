@@ -11,7 +11,7 @@ import pytest
 
 from tuner.exporters import aio
 from tuner.exporters.aio.names import DEVICES, FIELDS, OPTIMIZER, PARAM
-from tuner.jsonscan import parse
+from tuner.json_text.scan import parse
 
 # For each configuration: the stage and device that it comes to, or None where it is refused; and the models' fields.
 CHECK = """

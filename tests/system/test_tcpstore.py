@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -68,10 +69,14 @@ def still_works(worker: Worker) -> None:
 
 @pytest.mark.parametrize("form", ["keys", "store_barrier"])
 def test_client_killed_in_a_barrier(worker: Worker, form: str) -> None:
-    job = a_job(barrier=form, late_rank=3, late_seconds=60.0)
+    (port,) = network.free_ports(1)
+    job = a_job(barrier=form, port=port, late_rank=3, late_seconds=60.0)
     worker.send({"do": "measure", **job.json()})
     victim = until_children(worker, 8)[-1]
-    time.sleep(10 if _slow_names() else 3)  # all but the late one wait in the barrier by then
+    until_listening(port)
+    # All but the late one wait in the barrier by then: the store counts them.
+    watch = [sys.executable, str(DATA / "watch.py"), "127.0.0.1", str(port), "barrier/0", "7"]
+    subprocess.run(watch, check=True, timeout=100)
     os.kill(victim, signal.SIGKILL)
     found = failure(worker)
     assert found["kind"] == "crash"
@@ -79,10 +84,11 @@ def test_client_killed_in_a_barrier(worker: Worker, form: str) -> None:
     still_works(worker)
 
 
-def _slow_names() -> bool:
-    from runners.tcpstore.names import look_up
-
-    return look_up("127.0.0.1", 8).reverse > 1
+def until_listening(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while not network.listens(port):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_server_killed_while_clients_join(worker: Worker) -> None:
@@ -90,10 +96,7 @@ def test_server_killed_while_clients_join(worker: Worker) -> None:
     # One client never joins, so that all the others wait in their joining, rank 0 too.
     worker.send({"do": "measure", **a_job(port=port, late_rank=3, late_seconds=60.0, late_to="join").json()})
     server = until_children(worker, 1)[0]
-    deadline = time.monotonic() + 30
-    while not network.listens(port):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until_listening(port)
     time.sleep(0.5)
     os.kill(server, signal.SIGKILL)
     found = failure(worker)
@@ -149,7 +152,7 @@ def _what(row: Row) -> tuple[object, ...]:
 
 
 def _torch() -> str:
-    from runners.tcpstore.checks import torch_version
+    from runners.tcpstore.starting import torch_version
 
     version = torch_version()
     assert version is not None
@@ -196,6 +199,47 @@ def test_too_many_is_refused_before_anything_starts(tmp_path: Path) -> None:
     assert isinstance(error, dict)
     assert "1000000" in error["message"]
     assert "--predict 1000000" in error["mend"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("number", "code", "after"), [(signal.SIGINT, 130, 4), (signal.SIGTERM, 130, 4), (signal.SIGKILL, -9, 4096)]
+)
+def test_raised_backlogs_are_put_back_at_the_next_start_at_the_latest(
+    number: int, code: int, after: int, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root for namespaces")
+    command = ["unshare", "--net", "--mount", sys.executable, str(DATA / "inside.py"), json.dumps({**INSIDE, "somaxconn": 4})]
+    command += [sys.executable, str(DATA / "killed.py"), str(int(number))]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CLUSTERTUNE_STORAGE": str(tmp_path / "studies.db"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, env=environment)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert json.loads(done.stdout) == {"code": code, "after": after, "next": 0, "then": 4}, done.stderr
+    assert "somaxconn after 4\n" in done.stderr
+    assert list((tmp_path / "state").rglob("*.json")) == []
+
+
+@pytest.mark.root
+def test_no_rights_to_raise_backlogs_are_one_sentence(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root for namespaces")
+    # As in most containers: the files of the kernel's settings are there and can't be written.
+    inside = ["mount", "-o", "bind,ro", "/proc/sys", "/proc/sys"]
+    script = f'{shlex.join(inside)} && exec {shlex.join([sys.executable, "-m", "tuner"])} "$@"'
+    command = ["unshare", "--net", "--mount", sys.executable, str(DATA / "inside.py"), json.dumps({**INSIDE, "somaxconn": 4})]
+    command += ["sh", "-c", script, "sh", "tcpstore", "--world-size", "8", "--system", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLUSTERTUNE_STORAGE": str(tmp_path / "studies.db")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
+    assert done.returncode == 4, done.stdout + done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["message"] == "--system: net.core.somaxconn is 4 and this user may not change it"
+    assert error["mend"] == "as root there, or without --system"
 
 
 @pytest.mark.slow

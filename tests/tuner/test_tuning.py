@@ -14,7 +14,7 @@ from spaces.space import Config
 from tuner.budget import Budget, Limits
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.recommendation import Recommendation
-from tuner.search import default_strategy
+from tuner.search.strategy import default_strategy
 from tuner.storage import Storage
 from tuner.study import Header, Study
 from tuner.tuning import Tuning

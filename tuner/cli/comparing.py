@@ -23,7 +23,7 @@ _HELP = """Hold our search against others on this machine: each runs for real, t
 
 Example: tune compare aio --against ds-nvme-tune,random --device /mnt/nvme --budget 10m
 """
-# As in tuner.opponents, which is too much to import for a help text.
+# As in tuner.compare.opponents, which is too much to import for a help text.
 STRATEGIES = ("random", "grid", "descent", "tpe", "gp")
 _ONE = """Hold `tune {name}` against any of {programs}{strategies}.
 
@@ -48,9 +48,9 @@ def _command(target: targets.Target) -> Any:
     more_kind: type[Any] = own.OPTIONS if own is not None else _None
 
     def command(**given: Any) -> None:
-        from tuner.compare import chosen, compare
-        from tuner.compare_report import markdown
-        from tuner.compare_result import Result, plain
+        from tuner.compare.compare import chosen, compare
+        from tuner.compare.report import markdown
+        from tuner.compare.result import Result, plain
         from tuner.files import write_atomically
         from tuner.session import Ask
 
@@ -150,7 +150,7 @@ _PARAMETERS = [
 def _terms(given: dict[str, Any]) -> Any:
     from runners.opponent import Allowance
     from spaces.units import parse_duration, parse_size
-    from tuner.compare_result import Terms
+    from tuner.compare.result import Terms
 
     values = []
     for name, parse in (("budget", parse_duration), ("budget_write", parse_size)):
@@ -170,7 +170,8 @@ def _writable(path: Path) -> None:
 
 
 def _show(result: Any, space: Any, report: Path | None) -> None:
-    from tuner import compare_report, screen
+    from tuner import screen
+    from tuner.compare import report as compare_report
 
     out = screen.console()
     rows = screen.table(*compare_report.TITLES)

@@ -28,8 +28,8 @@ def main() -> None:
         for config in asked.get("configs", []):
             outcome = runner.measure({**SPACE.default, **config}, asked.get("limit", 60))
             answer["outcomes"].append(dataclasses.asdict(outcome))
-            assert runner._worker is not None
-            answer["left"].append(len(descendants(runner._worker.pid)))
+            assert runner.place.worker is not None
+            answer["left"].append(len(descendants(runner.place.worker.pid)))
     import os
 
     answer["left"].append(len(descendants(os.getpid())))

@@ -12,9 +12,10 @@ from runners.tcpstore import fit, network
 from runners.tcpstore.crowd import Round
 from runners.tcpstore.diagnosis import diagnose
 from runners.tcpstore.failures import explain
-from runners.tcpstore.figures import Start, metrics, samples, start
+from runners.tcpstore.figures import Start, metrics, part, samples, start
 from runners.tcpstore.job import Job, Reading
 from runners.tcpstore.names import Lookup, hosts_line, plain
+from runners.tcpstore.weigh import Weights
 
 QUIET = {"refused": 0, "overflows": 0, "resets": 0, "resent": 0}
 QUICK = Lookup("node01", ("10.0.0.1",), 0.0005, 0.0005, 0, "::ffff:10.0.0.1")
@@ -25,8 +26,8 @@ def reading(rank, created, barriers, server=None):
     return Reading(rank, 10.0, created, barriers, (11.0, 11.002), 0.001, server)
 
 
-def round_of(*readings):
-    return Round(10.0, list(readings), network.Counters(0, 0, 0, 0))
+def round_of(*readings, released=10.0, serving=0.0, cores=1):
+    return part(Round(released, list(readings), network.Counters(1, 0, 0, 0), serving), cores)
 
 
 def a_start(creation, **more):
@@ -38,11 +39,11 @@ def a_start(creation, **more):
 
 
 def test_slowest_rank_and_last_comer_count():
-    seen = start(round_of(
+    seen = start([round_of(
         reading(0, 10.010, [(10.010, 10.052)], SERVER),
         reading(1, 10.040, [(10.040, 10.050)]),
         reading(2, 10.020, [(10.020, 10.051)]),
-    ))  # fmt: skip
+    )])  # fmt: skip
     assert seen.creation == pytest.approx(40)
     assert seen.rank0 == pytest.approx(10)
     assert seen.barrier == pytest.approx(12)
@@ -51,25 +52,66 @@ def test_slowest_rank_and_last_comer_count():
 
 
 def test_a_barrier_that_does_not_hold_is_seen():
-    seen = start(round_of(
+    seen = start([round_of(
         reading(0, 10.01, [(10.01, 10.02), (10.03, 10.031)], SERVER),
         reading(1, 10.01, [(10.01, 10.02), (10.04, 10.05)]),
-    ))  # fmt: skip
+    )])  # fmt: skip
     assert seen.early == "a rank left barrier 2 before another had come to it"
+
+
+def two_hosts(second_ahead=0.0, unsure=0.0):
+    """The ranks of the test above on two hosts; the second one's clock is ahead."""
+    head = round_of(reading(0, 10.010, [(10.010, 10.052)], SERVER), reading(2, 10.020, [(10.020, 10.051)]), cores=2)
+    there = round_of(reading(1, 10.040 + second_ahead, [(10.040 + second_ahead, 10.050 + second_ahead)]),
+                     released=10.001 + second_ahead)  # fmt: skip
+    return start([head, there.shifted(-second_ahead)], unsure)
+
+
+@given(st.floats(-1e6, 1e6))
+def test_clocks_of_hosts_that_differ_change_nothing(ahead):
+    seen = two_hosts(ahead)
+    assert seen.creation == pytest.approx(39, abs=1e-3)  # from when the last host could begin
+    assert seen.middle == pytest.approx(19, abs=1e-3)
+    assert seen.rank0 == pytest.approx(9, abs=1e-3)
+    assert seen.barrier == pytest.approx(12, abs=1e-3)
+    assert seen.apart == pytest.approx(1, abs=1e-3)
+    assert seen.clients_cpu == pytest.approx(1)  # the host with one core and one rank, not the one with two
+    assert seen.counters["refused"] == 2
+    assert not seen.early
+
+
+def test_a_barrier_is_called_broken_only_where_clocks_leave_no_doubt():
+    def left_early(unsure):
+        head = round_of(reading(0, 10.01, [(10.01, 10.02)], SERVER))
+        there = round_of(reading(1, 10.01, [(10.021, 10.03)]))
+        return start([head, there], unsure).early
+
+    assert left_early(0.0005)
+    assert not left_early(0.002)
+
+
+def test_word_to_the_other_hosts_is_nobody_s_time():
+    """Where all others wait for the server, its own time counts and that of telling them does not."""
+    head = round_of(reading(0, 12.010, [], SERVER), released=12.0, serving=0.007)
+    there = round_of(reading(1, 12.004, []), released=12.0)
+    seen = start([head, there])
+    assert seen.creation == pytest.approx(17)
+    assert seen.rank0 == pytest.approx(17)
 
 
 def test_objective_counts_each_barrier_and_every_start():
     starts = [a_start(10.0), a_start(20.0), a_start(90.0, barrier=4.0)]
-    found = metrics(starts, {"get": (3e-5, 4e-5)}, 10)
+    found = metrics(starts, {"get": (3e-5, 4e-5)}, Weights(barrier=10))
     assert found["startup_ms"] == pytest.approx((20 + 30 + 130) / 3)
     assert found["startup_half_ms"] == 30
     assert found["get_us"] == pytest.approx(30)
-    assert samples(starts, 0) == (10, 20, 90)
+    assert samples(starts, Weights(barrier=0)) == (10, 20, 90)
+    assert samples(starts, Weights(2, 0.5)) == (20.5, 40.5, 182)
 
 
 def split(lookup=QUICK, **changes):
     return diagnose(
-        [a_start(1000.0, **changes)], 1, lookup, by_name=True, backend="libuv", cores=2, ranks=128, somaxconn=8
+        [a_start(1000.0, **changes)], 1, lookup, by_name=True, backend="libuv", ranks=128, somaxconn=8
     )  # fmt: skip
 
 
@@ -100,8 +142,8 @@ def test_diagnosis_backlog_and_start_order():
 
 
 def test_diagnosis_own_limits_are_no_outside_cause():
-    assert split(clients_cpu=1900.0).bound_by == "the clients' CPU on this machine"
-    assert not split(clients_cpu=1900.0).outside
+    assert split(clients_cpu=950.0).bound_by == "the clients' CPU on this machine"
+    assert not split(clients_cpu=950.0).outside
     assert split(server_cpu=(900.0, 0.0)).bound_by == "server CPU"
     assert split(barrier=5000.0).bound_by == "barriers"
 
@@ -110,7 +152,7 @@ def test_diagnosis_own_limits_are_no_outside_cause():
 def test_diagnosis_parts_always_add_up(creation, forward, reverse, cpu, clients):
     lookup = Lookup("n", ("10.0.0.1",), forward, reverse)
     starts = [a_start(creation, server_cpu=(cpu, 0.0), clients_cpu=clients)]
-    found = diagnose(starts, 2, lookup, by_name=True, backend="legacy", cores=2, ranks=9, somaxconn=None)
+    found = diagnose(starts, 2, lookup, by_name=True, backend="legacy", ranks=9, somaxconn=None)
     assert sum(found.parts.values()) == pytest.approx(creation + 2.0, abs=0.1)
     assert min(found.parts.values()) >= -0.01
 
@@ -159,15 +201,18 @@ SPELLINGS = (
 
 
 def test_both_servers_busy_port_is_one_sentence():
-    said = [explain("crash", f"rank 0: {each}", each, clients=4, port=29500, backend="libuv").reason for each in SPELLINGS]
-    assert all(each.startswith("port 29500 is in use on this host; ") for each in said)
-    assert all(" is free: " in each for each in said)
+    more = {"clients": 4, "port": 29500, "backend": "libuv", "nofile": 1024, "free": 29511}
+    said = [explain("crash", f"rank 0: {each}", each, **more).reason for each in SPELLINGS]
+    assert all(each.startswith("port 29500 is in use on this host; 29511 is free: ") for each in said)
+    there = explain("crash", f"rank 0: {SPELLINGS[0]}", SPELLINGS[0], **more, host="hbA").reason
+    assert there.startswith("port 29500 is in use on hbA; 29511 is free: on hbA: rank 0")
 
 
 def test_torch_words_become_sentences():
     joined = "DistStoreError: Timed out after 7 seconds waiting for clients. 114/201 clients joined."
-    assert "114 of 201 ranks joined" in explain("crash", joined, joined, clients=201, port=0, backend="libuv").reason
-    unknown = explain("crash", "something else", "something else", clients=4, port=0, backend="libuv")
+    more = {"port": 0, "backend": "libuv", "free": 29511, "nofile": 1024}
+    assert "114 of 201 ranks joined" in explain("crash", joined, joined, clients=201, **more).reason
+    unknown = explain("crash", "something else", "something else", clients=4, **more)
     assert unknown.reason == "something else"
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from runners.tcpstore.beside import Prediction, ladder
-from runners.tcpstore.fit import Machine
+from runners.tcpstore.fit import Machine, largest
 from runners.tcpstore.growth import grow
 from runners.tcpstore.network import Descriptors
 
@@ -72,8 +72,9 @@ def test_prediction_says_that_it_is_one():
 
 
 def test_ladder_stays_on_the_machine():
-    has = Machine(Descriptors(1024, 4096), 28000, 16 << 30, 30000, 2)
-    assert ladder(64, has)[0] == 992
-    roomy = Machine(Descriptors(20000, 20000), 28000, 16 << 30, 30000, 2)
+    tight = largest(Machine(Descriptors(1024, 4096), 28000, 16 << 30, 30000, 2))
+    assert ladder(64, tight)[0] == 992
+    roomy = largest(Machine(Descriptors(20000, 20000), 28000, 16 << 30, 30000, 2))
     assert ladder(64, roomy) == [2048, 1024, 512, 256, 128, 64]
     assert ladder(8192, roomy)[0] == 8192
+    assert ladder(64, 100, hosts=20) == [100, 50, 25]

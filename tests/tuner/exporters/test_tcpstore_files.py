@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,98 @@ def test_advice_is_in_comments():
     assert any("ulimit -n 8224" in line for line in comments)
     assert any("`::ffff:10.0.0.1 node01`" in line for line in comments)
     assert all("=" in line for line in text.splitlines() if not line.startswith("#"))
+
+
+HOSTS = [
+    {"name": "hbA", "ranks": 5, "torch": "2.13.0", "cores": 2},
+    {"name": "hbB", "ranks": 4, "torch": "2.13.0", "cores": 2},
+]
+EVEN = [{**each, "ranks": 4} for each in HOSTS]
+MASTER = {"name": "hbA", "ip": "10.0.0.1", "loopback": False}
+
+
+def comments(config, launch="script", **machine):
+    (text,) = tcpstore.render(answer(config, launch, master=MASTER, **machine), "env", {}).values()
+    assert tcpstore.lint(text, {"launch": launch}) == []
+    return [line for line in text.splitlines() if line.startswith("# ")]
+
+
+def test_start_on_hosts_is_said_as_it_was_measured():
+    even = comments(SPACE.default, "torchrun", hosts=EVEN)
+    assert "# rank 0 is on hbA; ranks by host: hbA 4, hbB 4" in even
+    start = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=JOB --rdzv-endpoint=hbA:29500 PROGRAM"
+    assert f"# on every host: {start}" in even
+    assert tcpstore.lint(f"#!/bin/sh\n{start}\n", {"world_size": 8}) == []
+    (uneven,) = [line for line in comments(SPACE.default, "torchrun", hosts=HOSTS) if "torchrun --" in line]
+    assert "--nproc-per-node=RANKS_OF_THIS_HOST" in uneven
+    by_address = comments({**SPACE.default, "address": "ip", "backend": "legacy"}, hosts=HOSTS)
+    assert any("init_method='tcp://10.0.0.1:29500?use_libuv=0', rank=…, world_size=8192)" in line for line in by_address)
+    here = comments(SPACE.default)
+    assert any("init_method='tcp://HOST:PORT?use_libuv=1'" in line for line in here)
+    many = comments(SPACE.default, hosts=[{**HOSTS[0], "name": f"n{number}"} for number in range(100)])
+    assert "# rank 0 is on n0; ranks by host: 5 on each of 100 hosts" in many
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "said"),
+    [
+        ("torchrun --standalone --nnodes=2 a.py", "--standalone", "2 nodes never come together"),
+        ("torchrun --nnodes=2 --nproc-per-node=4 a.py", "--master-addr", "nothing says where 2 nodes meet"),
+        ("torchrun --nnodes 1:4 --rdzv_backend c10d a.py", "--rdzv-endpoint", "nothing says where 4 nodes meet"),
+        (
+            "torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=localhost:29400 a.py",
+            "--rdzv-endpoint",
+            "every node itself",
+        ),
+        ("torchrun --nnodes=2 --master-addr=node01 --master-port=1 a.py", "--node-rank", "every node is node 0"),
+        ("python -m torch.distributed.run --nnodes=2 \\\n  --rdzv-backend=c10d a.py", "--rdzv-endpoint", "nothing says"),
+    ],
+)
+def test_nodes_that_never_meet(line, key, said):
+    (found,) = tcpstore.lint(f"#!/bin/sh\n{line}\n", {})
+    assert (found.line, found.key, found.safe) == (2, key, False)
+    assert said in found.message
+    assert found.mend
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torchrun --standalone --nproc-per-node=4 a.py",
+        "torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$HOST:29500 a.py",
+        "torchrun --nnodes=$N a.py",
+        "torchrun --nnodes=2 --node-rank=1 --master-addr=node01 a.py",
+        "torchrun --nproc-per-node=2 a.py --nnodes=7",
+        "PET_NNODES=2 PET_MASTER_ADDR=node01 torchrun --nnodes=2 a.py",
+    ],
+)
+def test_nodes_that_meet(line):
+    assert tcpstore.lint(f"#!/bin/sh\n{line}\n", {}) == []
+
+
+def test_ranks_of_all_nodes_against_the_job_s_size():
+    text = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=h:1 a.py\n"
+    (found,) = tcpstore.lint(text, {"world_size": 16})
+    assert (found.key, found.message) == ("--nproc-per-node", "2 nodes with 4 processes each are 8 ranks and not 16")
+    assert tcpstore.lint(text, {"world_size": 8}) == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("form", ["start", "python"])
+def test_a_backlog_that_is_shorter_than_measured_is_said_at_the_start(form, tmp_path: Path):
+    for name, text in tcpstore.render(answer({**SPACE.default, "backlog": "raised"}), form, {}).items():
+        (tmp_path / name).write_text(text)
+    size = str(int(Path("/proc/sys/net/core/somaxconn").read_text()) + 1)
+    if form == "start":
+        command = ["sh", str(tmp_path / "start.sh"), "0", size, "localhost", "1", "true"]
+    else:
+        code = "import rendezvous, sys; rendezvous.check_backlog(int(sys.argv[1]))"
+        command = [sys.executable, "-c", code, size]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "CLUSTERTUNE_BACKLOG": "raised"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+    assert f"and {size} ranks connect at once: raise it first" in done.stderr
+    command[-1 if form == "python" else 3] = "2"
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment).stderr == ""
 
 
 def test_merge_changes_what_is_there_and_nothing_else():
@@ -112,8 +205,8 @@ def test_fix_ends_and_leaves_nothing_safe(text):
         ("MASTER_PORT=http", "MASTER_PORT", False),
         ("MASTER_PORT=70000", "MASTER_PORT", False),
         ("MASTER_ADDR=tcp://node01:29500", "MASTER_ADDR", False),
-        ("MASTER_ADDR=localhost torchrun --nnodes=4 a.py", "MASTER_ADDR", False),
-        ("torchrun --nnodes=2 --use_libuv=False a.py", "--use_libuv", True),
+        ("MASTER_ADDR=localhost torchrun --nnodes=4 --rdzv-endpoint=n:1 --node-rank=0 a.py", "MASTER_ADDR", False),
+        ("torchrun --nproc-per-node=2 --use_libuv=False a.py", "--use_libuv", True),
         ("torchrun --rdzv-conf=timeout=900,use_libuv=0 a.py", "--rdzv-conf", True),
         ("python a.py --init tcp://node01", "tcp://", False),
         ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --master-addr=n a.py", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", False),

@@ -13,8 +13,8 @@ from tuner.exporters import format as contract
 from tuner.exporters.aio.names import AIO, ZERO, misnamed_aio
 from tuner.exporters.aio.options import RENAMED, Options, read
 from tuner.exporters.format import Format, Merged, find_format
-from tuner.jsonedit import move, remove, rename, set_value
-from tuner.jsonscan import Document, NotJson, Path, parse
+from tuner.json_text.edit import move, remove, rename, set_value
+from tuner.json_text.scan import Document, NotJson, Path, parse
 from tuner.recommendation import Recommendation
 
 FORMATS = (Format("aio", "aio.json", "DeepSpeed's aio block, a JSON object with the one key aio"),)

@@ -14,8 +14,8 @@ from tuner.exporters.aio.block import THREAD_NAMES, TOP, name_in, nested
 from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, alike, misnamed_aio
 from tuner.exporters.aio.options import RENAMED, Options
-from tuner.jsonedit import move, remove, rename, set_value
-from tuner.jsonscan import Document, Node, Path
+from tuner.json_text.edit import move, remove, rename, set_value
+from tuner.json_text.scan import Document, Node, Path
 
 _RENAMED = ".".join(map(str, RENAMED))
 # DeepSpeed aligns to its own 512-byte units whatever the device's sector is.

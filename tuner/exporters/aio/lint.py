@@ -12,8 +12,8 @@ from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, misnamed_aio, misnamed_zero, offload_meant
 from tuner.exporters.aio.options import Options, read
 from tuner.exporters.format import Finding, mended
-from tuner.jsonedit import drop_comma, remove_member
-from tuner.jsonscan import Document, Node, NotJson, parse
+from tuner.json_text.edit import drop_comma, remove_member
+from tuner.json_text.scan import Document, Node, NotJson, parse
 
 # Any of these at the top level makes a JSON file a DeepSpeed configuration.
 _SIGNS = frozenset(

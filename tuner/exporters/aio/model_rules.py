@@ -11,8 +11,8 @@ from runners.runner import Json
 from spaces.units import parse_flag
 from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, DEVICES, FIELDS, SECTIONS, ZERO, Kind, alike
-from tuner.jsonedit import rename, set_value
-from tuner.jsonscan import Document, Node, Path
+from tuner.json_text.edit import rename, set_value
+from tuner.json_text.scan import Document, Node, Path
 
 # The models (pydantic) also take these strings for numbers and flags; "auto" counts as not given.
 _WHOLE = re.compile(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?\s*")

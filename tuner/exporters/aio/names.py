@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Literal
 
-from tuner.jsonscan import Document, Path
+from tuner.json_text.scan import Document, Path
 
 AIO, ZERO = "aio", "zero_optimization"
 PARAM: Path = (ZERO, "offload_param")

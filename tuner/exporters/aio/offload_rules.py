@@ -13,7 +13,7 @@ from tuner.exporters.aio.issue import Issue, counted
 from tuner.exporters.aio.model_rules import whole
 from tuner.exporters.aio.names import OPTIMIZER, PARAM, SECTIONS, ZERO, alike
 from tuner.exporters.aio.options import Options
-from tuner.jsonscan import Document, Path
+from tuner.json_text.scan import Document, Path
 
 # DeepSpeed's defaults (runtime/zero/offload_config.py).
 _BUFFER_COUNT, _BUFFER_SIZE, _OPTIMIZER_BUFFERS = 5, 100_000_000, 4

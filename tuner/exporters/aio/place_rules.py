@@ -20,8 +20,8 @@ from tuner.exporters.aio.names import (
     offload_meant,
     plain,
 )
-from tuner.jsonedit import rename
-from tuner.jsonscan import Document, Member, Path
+from tuner.json_text.edit import rename
+from tuner.json_text.scan import Document, Member, Path
 
 _AIO_KEYS = ("thread_count", "use_gds", *(knob.name for knob in SPACE.knobs))
 _OFFLOAD_KEYS = frozenset(name for fields in FIELDS.values() for name in fields)

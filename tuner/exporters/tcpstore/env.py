@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runners.runner import Json
-from runners.tcpstore.fit import SPARE
 from runners.tcpstore.switches import switch
 from spaces.space import Config, Value
 from spaces.tcpstore import SPACE
@@ -14,6 +13,7 @@ from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.exporters.format import Format, Merged, find_format
 from tuner.exporters.tcpstore import settings
+from tuner.exporters.tcpstore.advice import advice
 from tuner.exporters.tcpstore.options import Options, read
 from tuner.exporters.tcpstore.start import script
 from tuner.recommendation import Recommendation
@@ -27,7 +27,12 @@ FORMATS = (
 LIBUV = "USE_LIBUV"
 OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 # PyTorch has no variables for these: rendezvous.py and start.sh read them.
-OURS = {"barrier": "CLUSTERTUNE_BARRIER", "address": "CLUSTERTUNE_ADDRESS", "start": "CLUSTERTUNE_START"}
+OURS = {
+    "barrier": "CLUSTERTUNE_BARRIER",
+    "address": "CLUSTERTUNE_ADDRESS",
+    "start": "CLUSTERTUNE_START",
+    "backlog": "CLUSTERTUNE_BACKLOG",
+}
 
 
 def render(recommendation: Recommendation, format: str, options: contract.Options) -> dict[str, str]:
@@ -35,7 +40,7 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
     chosen = find_format(FORMATS, format)
     launch, read_options = _launch(recommendation, options)
     env = "".join(
-        [*(f"# {line}\n" for line in _advice(recommendation, launch)),
+        [*(f"# {line}\n" for line in advice(recommendation, launch)),
          *(f"{name}={value}\n" for name, value in variables(recommendation.config, launch, read_options).items())]
     )  # fmt: skip
     texts = {FORMATS[0].filename: env}
@@ -65,40 +70,8 @@ def variables(config: Config, launch: str, options: Options) -> dict[str, str]:
     if launch == "script":
         # Said even where it is the default: the environment that the job inherits may say something else.
         found = {LIBUV: "1" if backend == "libuv" else "0"}
-    return {**found, **{variable: str(config[knob]) for knob, variable in OURS.items()}}
-
-
-def _advice(recommendation: Recommendation, launch: str) -> list[str]:
-    """What goes beyond variables, a comment line each."""
-    machine, config = recommendation.machine, recommendation.config
-    ranks = recommendation.options.get("world_size")
-    lines = [f"TCPStore of a job started with {launch}, by clustertune (study {recommendation.study})"]
-    if isinstance(ranks, int):
-        lines[0] = f"TCPStore of {ranks} ranks started with {launch}, by clustertune (study {recommendation.study})"
-        backlog = machine.get("somaxconn")
-        if isinstance(backlog, int) and backlog < ranks:
-            most = _above(ranks)
-            lines.append(f"rank 0's host: sudo sysctl -w net.core.somaxconn={most} net.ipv4.tcp_max_syn_backlog={most}")
-        limit = machine.get("nofile")
-        if isinstance(limit, int) and limit < ranks + SPARE:
-            lines.append(f"rank 0's process: ulimit -n {ranks + SPARE}")
-    master = machine.get("master")
-    name, ip = (master.get("name"), master.get("ip")) if isinstance(master, dict) else (None, None)
-    if name and ip and config["address"] == "ip":
-        lines.append(f"MASTER_ADDR is rank 0's address, {ip} where this was measured, not its name")
-    if name and ip and isinstance(master, dict) and not master.get("loopback"):
-        lines.append(f"every host's /etc/hosts: a line `::ffff:ADDRESS NAME` for every host, as `::ffff:{ip} {name}`")
-    if launch == "script" and config["backend"] == "legacy":
-        lines.append(
-            "or without variables: init_process_group(init_method='tcp://HOST:PORT?use_libuv=0', rank=…, world_size=…)"
-        )
-    if config["start"] == "listening":
-        lines.append("rank 0 takes over a listening socket: rendezvous.py (--format python) does that")
-    return lines
-
-
-def _above(ranks: int) -> int:
-    return max(4096, 1 << (ranks - 1).bit_length())
+    whole = {**SPACE.default, **config}  # a study of an older version knows fewer knobs
+    return {**found, **{variable: str(whole[knob]) for knob, variable in OURS.items()}}
 
 
 def merge(text: str, recommendation: Recommendation, options: contract.Options) -> Merged:

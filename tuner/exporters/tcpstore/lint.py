@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
 from runners.tcpstore.fit import SPARE
 from tuner.exporters import format as contract
 from tuner.exporters.format import Finding, mended
-from tuner.exporters.tcpstore import settings
+from tuner.exporters.tcpstore import nodes, settings
 from tuner.exporters.tcpstore.env import LIBUV, OURS, OWN_STORE
+from tuner.exporters.tcpstore.issue import Issue
 from tuner.exporters.tcpstore.options import Options, read
 from tuner.exporters.tcpstore.settings import Assignment
-
-Edit = Callable[[str], str]
 
 _TRUE = {"true", "yes", "on", "y", "t"}
 _MISSPELT = {
@@ -43,17 +41,6 @@ _BACKLOG = re.compile(r"net\.core\.somaxconn\s*=\s*(?P<n>\d+)")
 _NODES = re.compile(r"--nnodes[= ](?P<n>\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """A finding with the edit that mends it, None where only a user can decide."""
-
-    line: int
-    key: str
-    message: str
-    mend: str
-    edit: Edit | None = None
-
-
 def matches(filename: str, text: str) -> bool:
     """An env file or a script that sets or starts what TCPStore depends on."""
     if filename.lower().endswith((".json", ".yaml", ".yml", ".properties", ".py", ".md")) or "\0" in text:
@@ -73,7 +60,7 @@ def fix(text: str, options: contract.Options) -> str:
 
 
 def _issues(text: str, options: Options) -> list[Issue]:
-    found = [*_variables(text, options), *_lines(text, options), *_twice(text)]
+    found = [*_variables(text, options), *_lines(text, options), *_twice(text), *nodes.issues(text, options.ranks)]
     return sorted(found, key=lambda issue: issue.line)
 
 
@@ -161,9 +148,9 @@ def _address(each: Assignment, text: str) -> Iterator[Issue]:
     if match and match["host"] != each.value:
         message = f"{each.value!r} is more than a host: torch looks up exactly this text; the port is MASTER_PORT"
         yield Issue(each.line, each.name, message, f"{each.name}={match['host']}")
-    nodes = [int(found["n"]) for found in _NODES.finditer(text)]
-    if nodes and max(nodes) > 1 and (each.value == "localhost" or each.value.startswith("127.")):
-        message = f"{each.value} is every host itself: of {max(nodes)} nodes each would look for rank 0 at home"
+    counts = [int(found["n"]) for found in _NODES.finditer(text)]
+    if counts and max(counts) > 1 and (each.value == "localhost" or each.value.startswith("127.")):
+        message = f"{each.value} is every host itself: of {max(counts)} nodes each would look for rank 0 at home"
         yield Issue(each.line, each.name, message, "the name or address of rank 0's host")
 
 

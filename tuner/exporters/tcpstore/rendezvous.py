@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import socket
 import time
+import warnings
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 
@@ -23,6 +25,8 @@ def open_store(rank: int, world_size: int, host: str, port: int, timeout: float 
         host = str(socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
     start = os.environ.get("CLUSTERTUNE_START", "together")
     more: dict[str, Any] = {}
+    if rank == 0:
+        check_backlog(world_size)
     if rank == 0 and start == "listening":
         more["master_listen_fd"] = listen(port)
     elif rank != 0 and start == "server_first":
@@ -38,6 +42,16 @@ def listen(port: int) -> int:
     made.bind(("", port))
     made.listen(1 << 16)  # the kernel takes net.core.somaxconn of it
     return made.detach()
+
+
+def check_backlog(world_size: int) -> None:
+    """Says so where this was measured with a backlog that holds all ranks and rank 0's host has a shorter one."""
+    try:
+        most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    except (OSError, ValueError):
+        return
+    if os.environ.get("CLUSTERTUNE_BACKLOG") == "raised" and most < world_size:
+        warnings.warn(f"net.core.somaxconn is {most} and {world_size} ranks connect at once: raise it first", stacklevel=3)
 
 
 def wait_for_server(host: str, port: int, timeout: float) -> None:

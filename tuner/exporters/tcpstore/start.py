@@ -17,6 +17,13 @@ if [ "${CLUSTERTUNE_ADDRESS:-name}" = ip ]; then
     host=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
 fi
 """
+_BACKLOG = """\
+# Measured with a backlog that holds all ranks; only root can raise it.
+somaxconn=$(cat /proc/sys/net/core/somaxconn 2>/dev/null || echo 0)
+if {rank0} && [ "${{CLUSTERTUNE_BACKLOG:-present}}" = raised ] && [ "$somaxconn" -lt {ranks} ]; then
+    echo "$0: net.core.somaxconn is $somaxconn and {ranks} ranks connect at once: raise it first" >&2
+fi
+"""
 _WAIT = """\
 # A client that tries before rank 0 listens backs off for half a second each time.
 if [ "$RANK" != 0 ] && [ "${CLUSTERTUNE_START:-together}" != together ]; then
@@ -31,13 +38,15 @@ fi
 def script(launch: str) -> str:
     if launch == "torchrun":
         head = _HEAD.format(what="one node", usage="start.sh NODES PROCESSES_A_NODE HOST PORT PROGRAM [ARGUMENT …]")
+        backlog = _BACKLOG.format(rank0='[ "$(hostname)" = "$host" ]', ranks="$((nodes * processes))")
         return (
-            f"{head}nodes=$1 processes=$2 host=$3 port=$4\nshift 4\n{_ADDRESS}"
+            f"{head}nodes=$1 processes=$2 host=$3 port=$4\nshift 4\n{backlog}{_ADDRESS}"
             'exec torchrun --nnodes="$nodes" --nproc-per-node="$processes" --rdzv-backend=c10d --rdzv-id="${JOB_ID:-job}" \\\n'
             '    --rdzv-endpoint="$host:$port" "$@"\n'
         )
     head = _HEAD.format(what="one rank", usage="start.sh RANK WORLD_SIZE HOST PORT PROGRAM [ARGUMENT …]")
+    backlog = _BACKLOG.format(rank0='[ "$RANK" = 0 ]', ranks="$WORLD_SIZE")
     return (
-        f"{head}RANK=$1 WORLD_SIZE=$2 host=$3 port=$4\nshift 4\n{_ADDRESS}{_WAIT}"
+        f"{head}RANK=$1 WORLD_SIZE=$2 host=$3 port=$4\nshift 4\n{backlog}{_ADDRESS}{_WAIT}"
         'MASTER_ADDR=$host MASTER_PORT=$port\nexport RANK WORLD_SIZE MASTER_ADDR MASTER_PORT\nexec "$@"\n'
     )

@@ -1,0 +1,36 @@
+"""Many algorithms in one process: oneCCL reads its table once, so each algorithm gets a byte size of its own in it.
+
+A message of 1,028 bytes moves like one of 1,024; by its size it selects another line of the table. The algorithm that oneCCL
+chooses by itself is timed at the asked size, which no line names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+DEFAULT = "default"
+Layout = Mapping[tuple[int, str], int]
+
+
+def layout(sizes: Sequence[int], algorithms: Mapping[int, Sequence[str]], element: int) -> Layout:
+    """The bytes that each (size, algorithm) is timed with: the asked size for DEFAULT, the next free ones for the others.
+
+    ``algorithms`` names for each size those besides DEFAULT. One element is the barrier's own and stays free.
+    """
+    taken = {element, *sizes}
+    found: dict[tuple[int, str], int] = {(size, DEFAULT): size for size in sizes}
+    for size in sizes:
+        at = size
+        for algorithm in algorithms[size]:
+            while at in taken:
+                at += element
+            taken.add(at)
+            found[size, algorithm] = at
+    return found
+
+
+def table(entries: Layout, without: Iterable[tuple[int, str]] = ()) -> str:
+    """The value of the collective's variable, one line for each size of each algorithm; "" where only DEFAULT is timed."""
+    left_out = set(without)
+    lines = sorted((at, algorithm) for (size, algorithm), at in entries.items() if (size, algorithm) not in left_out)
+    return ";".join(f"{algorithm}:{at}-{at}" for at, algorithm in lines if algorithm != DEFAULT)

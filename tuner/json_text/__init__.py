@@ -1,0 +1,1 @@
+"""JSON files of users as text: where each value stands, and edits that keep all else byte for byte."""

@@ -1,0 +1,1 @@
+"""Finalists against the baseline in shuffled rounds, until the answer is known."""

@@ -1,0 +1,1 @@
+"""Which setting to measure next, which deserve a race, and when more search can't pay."""

@@ -1,0 +1,83 @@
+"""When more search can't pay, and why, in words."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from runners.runner import Objective
+from spaces.space import Space
+from tuner.search.known import pooled_noise, settings
+from tuner.search.strategy import open_candidates
+from tuner.search.surrogate import Encoding, Model
+from tuner.trial import History
+
+# Before so many settings the model knows too little to be believed when it says that nothing is left.
+_LEAST_SETTINGS = 24
+
+# The expected gain of the best next trial must stay below a tenth of the noise of one measurement, and below half a per cent
+# where that is noisy, at each of these numbers of trials ago: one low reading is often luck.
+_NOISE_SHARE, _MOST = 0.1, 0.005
+_LOOKS = (0, 4, 8)
+
+# Where no setting was found that leads the baseline by more than this, a device is easy: the bar is lower there, since
+# a gain that small is not worth a change.
+_EASY_LEAD, _EASY_SHARE = 0.01, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """In score: what the best next trial can be expected to gain, and the lead of the best setting over the baseline."""
+
+    gain: float
+    lead: float
+
+
+def worth(space: Space, history: History, objective: Objective) -> str | None:
+    """The reason in a sentence why more search can't pay, or None while it may. Pure."""
+    measured = settings(space, history, objective)
+    closed = {setting.key for setting in measured if setting.closed}
+    if next(open_candidates(space, measured, closed, random.Random(0)), None) is None:
+        return "every setting that may run was measured"
+    if len(measured) < _LEAST_SETTINGS:
+        return None
+    noise = pooled_noise(history, objective)
+    floor, easy_floor = min(_NOISE_SHARE * noise, _MOST), _EASY_SHARE * noise
+    small = easy = True
+    outlook = None
+    for look in reversed(_LOOKS):
+        # The latest last: it is the one to speak of.
+        outlook = _outlook(space, history[: len(history) - look], objective)
+        if outlook is None:
+            return None
+        small = small and outlook.gain < floor
+        easy = easy and outlook.gain < easy_floor and outlook.lead < _EASY_LEAD
+        if not (small or easy):
+            return None
+    assert outlook is not None
+    expected = f"the best next one can be expected to gain {100 * outlook.gain:.1g} %"
+    if small:
+        return f"{expected}, far below the noise of one measurement ({_percent(noise)})"
+    return f"none of {len(measured)} settings leads the baseline by {100 * _EASY_LEAD:.0f} %, and {expected}"
+
+
+def _outlook(space: Space, history: History, objective: Objective) -> _Outlook | None:
+    """None when too little works to say."""
+    known = settings(space, history, objective)
+    working = [setting for setting in known if setting.works]
+    candidates = list(open_candidates(space, known, {s.key for s in known if s.closed}, random.Random(0)))
+    if len(working) < _LEAST_SETTINGS // 2 or not candidates:
+        return None
+    model = Model(Encoding(space), known, seed=0)
+    means = model.belief([setting.config for setting in working]).mean
+    best = float(means.max())
+    baselines = {space.key(space.canonical(trial.config)) for trial in history if trial.phase == "baseline"}
+    at = [float(mean) for mean, setting in zip(means, working, strict=True) if setting.key in baselines]
+    return _Outlook(
+        gain=float(model.belief(candidates).improvement(best).max()),
+        lead=best - max(at) if at else float("inf"),
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
