@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 # Rounds give the single readings whose spread is seen; more of them than this only cost time.
 ROUNDS = 4
-WORK_BYTES = 512 << 20
+WORK_BYTES = 256 << 20
 MOST_FILES = 256
 # Of one size in a batch. Only sizes more than this apart get unequal bytes.
 MOST_OPERATIONS = 1024

@@ -6,8 +6,9 @@ import math
 
 from runners.runner import Objective
 from spaces.space import Config, Space
+from tuner.search.encoding import Encoding
 from tuner.search.known import settings
-from tuner.search.surrogate import Encoding, Model
+from tuner.search.surrogate import Model
 from tuner.trial import History
 
 # A race of two or three contenders over a few rounds takes this many measurements; of less nothing can be spared.

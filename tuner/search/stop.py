@@ -7,30 +7,39 @@ from dataclasses import dataclass
 
 from runners.runner import Objective
 from spaces.space import Space
+from tuner.search.encoding import Encoding
 from tuner.search.known import pooled_noise, settings
 from tuner.search.strategy import open_candidates
-from tuner.search.surrogate import Encoding, Model
+from tuner.search.surrogate import Model
 from tuner.trial import History
 
 # Before so many settings the model knows too little to be believed when it says that nothing is left.
 _LEAST_SETTINGS = 24
 
-# The expected gain of the best next trial must stay below a tenth of the noise of one measurement, and below half a per cent
+# The expected gain of the best next trial must stay below a seventh of the noise of one measurement, and below half a per cent
 # where that is noisy, at each of these numbers of trials ago: one low reading is often luck.
-_NOISE_SHARE, _MOST = 0.1, 0.005
+_NOISE_SHARE, _MOST = 0.15, 0.005
 _LOOKS = (0, 4, 8)
 
 # Where no setting was found that leads the baseline by more than this, a device is easy: the bar is lower there, since
 # a gain that small is not worth a change.
 _EASY_LEAD, _EASY_SHARE = 0.01, 0.3
 
+# The same lower bar holds where so many settings in a row came no better than one before them: the next ones may, but at a
+# gain that the race could hardly tell from none.
+_IDLE, _IDLE_SHARE = 30, 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """In score: what the best next trial can be expected to gain, and the lead of the best setting over the baseline."""
+    """In score: what the best next trial can be expected to gain, and the lead of the best setting over the baseline.
+
+    ``idle``: settings that were measured since the best one.
+    """
 
     gain: float
     lead: float
+    idle: int
 
 
 def worth(space: Space, history: History, objective: Objective) -> str | None:
@@ -43,7 +52,7 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
         return None
     noise = pooled_noise(history, objective)
     floor, easy_floor = min(_NOISE_SHARE * noise, _MOST), _EASY_SHARE * noise
-    small = easy = True
+    small = easy = idle = True
     outlook = None
     for look in reversed(_LOOKS):
         # The latest last: it is the one to speak of.
@@ -52,12 +61,15 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
             return None
         small = small and outlook.gain < floor
         easy = easy and outlook.gain < easy_floor and outlook.lead < _EASY_LEAD
-        if not (small or easy):
+        idle = idle and outlook.gain < _IDLE_SHARE * noise and outlook.idle >= _IDLE - look
+        if not (small or easy or idle):
             return None
     assert outlook is not None
     expected = f"the best next one can be expected to gain {100 * outlook.gain:.1g} %"
     if small:
         return f"{expected}, far below the noise of one measurement ({_percent(noise)})"
+    if idle:
+        return f"none of the last {outlook.idle} settings came better than the best before them, and {expected}"
     return f"none of {len(measured)} settings leads the baseline by {100 * _EASY_LEAD:.0f} %, and {expected}"
 
 
@@ -76,6 +88,7 @@ def _outlook(space: Space, history: History, objective: Objective) -> _Outlook |
     return _Outlook(
         gain=float(model.belief(candidates).improvement(best).max()),
         lead=best - max(at) if at else float("inf"),
+        idle=len(working) - 1 - int(means.argmax()),
     )
 
 

@@ -8,8 +8,10 @@ from typing import Protocol
 
 from runners.runner import Objective
 from spaces.space import Config, Key, Space
+from tuner.search import samplers
+from tuner.search.encoding import Encoding
 from tuner.search.known import Setting, settings
-from tuner.search.surrogate import PLAIN, Encoding, Model, View
+from tuner.search.surrogate import Model, View, most_telling
 from tuner.trial import History
 
 
@@ -23,15 +25,11 @@ class Strategy(Protocol):
 # Settings measured before the model is asked, the baseline among them.
 _START = 6
 
-# What the model is asked in turn, and whether only for steps away from the best settings (a smooth model doubts cliffs) or for
-# all. No one view is best on every surface; in turn they cost little where another would do and save the search where one
-# alone stays blind.
-_TURNS = (
-    (True, PLAIN),
-    (False, View(compress=True)),
-    (True, PLAIN),
-    (False, View(length=0.5)),
-)
+# What is asked in turn, and whether only for steps away from the best settings (a smooth model doubts cliffs) or for all. No
+# one view is best on every surface; in turn they cost little where another would do and save the search where one alone stays
+# blind. Every fourth turn is Optuna's TPE: it looks at which values the good settings have, and never gets stuck for long.
+_NEAR, _SMOOTH = View(length=0.5, trees=True), View(trees=True)
+_TURNS: tuple[tuple[bool, View] | None, ...] = ((True, _NEAR), (False, _NEAR), (True, _SMOOTH), None)
 _INCUMBENTS = 2
 
 # One of those that promise this share of the most is taken, at random: a knob that looks as if it did nothing is varied all
@@ -67,32 +65,50 @@ class ModelSearch:
             return None
         if len(candidates) == 1:
             return candidates[0]
-        working = [setting for setting in known if setting.works]
-        if len(known) < _START or len(working) < 2:
+        if len(known) < _START or sum(setting.works for setting in known) < 2:
             return _spread(encoding, known, candidates, rng)
-        steps, view = _TURNS[sum(trial.phase == "search" for trial in history) % len(_TURNS)]
-        model = Model(encoding, known, rng.getrandbits(31), view)
-        means = model.belief([setting.config for setting in working]).mean
-        order = means.argsort()[::-1]
-        best = float(means[order[0]])
-        if steps:
-            incumbents = [working[int(index)] for index in order[:_INCUMBENTS]]
-            found = {space.key(config): config for config in _near(space, incumbents)}
-            near = [config for key, config in found.items() if key not in closed]
-            gains = model.belief(near).improvement(best) if near else None
-            if gains is not None and gains.any():
-                return near[int(gains.argmax())]
-        belief = model.belief(candidates)
-        gains = belief.improvement(best)
-        if not gains.any():
-            return candidates[int(belief.feasible.argmax())]
-        alike = (gains >= _ALIKE * gains.max()).nonzero()[0]
-        return candidates[int(rng.choice(alike))]
+        turn = _TURNS[sum(trial.phase == "search" for trial in history) % len(_TURNS)]
+        if turn is None:
+            suggested = samplers.suggested(space, most_telling(known), closed, rng)
+            if suggested is not None:
+                return suggested
+        return _promising(space, encoding, known, closed, candidates, turn or (False, _SMOOTH), rng)
 
     def _encoding(self, space: Space) -> Encoding:
         if self._prepared is None or self._prepared[0] is not space:
             self._prepared = (space, Encoding(space))
         return self._prepared[1]
+
+
+def _promising(
+    space: Space,
+    encoding: Encoding,
+    known: Sequence[Setting],
+    closed: set[Key],
+    candidates: Sequence[Config],
+    turn: tuple[bool, View],
+    rng: random.Random,
+) -> Config:
+    """What the model of ``turn`` expects most of: a step from the best settings where it says so and there is one."""
+    steps, view = turn
+    working = [setting for setting in known if setting.works]
+    model = Model(encoding, known, rng.getrandbits(31), view)
+    means = model.belief([setting.config for setting in working]).mean
+    order = means.argsort()[::-1]
+    best = float(means[order[0]])
+    if steps:
+        incumbents = [working[int(index)] for index in order[:_INCUMBENTS]]
+        found = {space.key(config): config for config in _near(space, incumbents)}
+        near = [config for key, config in found.items() if key not in closed]
+        gains = model.belief(near).improvement(best) if near else None
+        if gains is not None and gains.any():
+            return near[int(gains.argmax())]
+    belief = model.belief(candidates)
+    gains = belief.improvement(best)
+    if not gains.any():
+        return candidates[int(belief.feasible.argmax())]
+    alike = (gains >= _ALIKE * gains.max()).nonzero()[0]
+    return candidates[int(rng.choice(alike))]
 
 
 def open_settings(space: Space, configs: Iterable[Config], closed: set[Key]) -> Iterator[Config]:

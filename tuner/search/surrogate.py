@@ -1,4 +1,4 @@
-"""What unmeasured settings are likely to score: settings as numbers, a Gaussian process on the log score, and feasibility."""
+"""What unmeasured settings are likely to score, as a smooth process and as trees see it, and whether they can run at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spaces.space import Config, Knob, Space, Value
+from spaces.space import Config
+from tuner.search.encoding import Encoding
 from tuner.search.known import Setting, repeated_noise
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-_FEASIBILITY_TREES = 24
+_FEASIBILITY_TREES, _SCORE_TREES = 24, 40
 _UNLIKELY = 0.1
+
+# Trees that agree by chance are still not certain: the least standard deviation of what they expect, in score.
+_LEAST_DOUBT = 0.001
 
 # More settings than _MOST_SETTINGS hardly change a proposal and cost time in every one: the best and the latest are kept, in
 # that order as soon as there are more than a few.
@@ -29,52 +33,6 @@ _MOST_SETTINGS, _FEW = 160, 60
 
 # A score this many robust deviations under the median is pulled up to there: one outlier must not bend the whole model.
 _FLOOR = 2.5
-
-# Where compressed scores begin to be squeezed, in score below the best.
-_KNEE = 0.5
-
-
-class Encoding:
-    """Settings as rows of numbers: a column for an ordinal knob or a flag, one for each value of a choice."""
-
-    def __init__(self, space: Space) -> None:
-        self._knobs = [knob for knob in space.knobs if len(knob.domain.values) > 1]
-        # A space holds few values and many settings.
-        self._known: list[dict[Value, list[float]]] = [{} for _ in self._knobs]
-        self.columns: list[slice] = []
-        for knob in self._knobs:
-            first = self.columns[-1].stop if self.columns else 0
-            self.columns.append(slice(first, first + len(_numbers(knob, knob.domain.values[0]))))
-        self.columns = self.columns or [slice(0, 1)]
-
-    def rows(self, configs: Sequence[Config]) -> Rows:
-        """An array of ``len(configs)`` rows; a value outside its knob's domain is placed where it would be."""
-        import numpy as np
-
-        flat: list[list[float]] = []
-        for config in configs:
-            row: list[float] = []
-            for knob, known in zip(self._knobs, self._known, strict=True):
-                value = config[knob.name]
-                numbers = known.get(value)
-                if numbers is None:
-                    numbers = known[value] = _numbers(knob, value)
-                row += numbers
-            flat.append(row or [0.0])
-        return np.array(flat, dtype=np.float64)
-
-
-def _numbers(knob: Knob, value: Value) -> list[float]:
-    values = knob.domain.values
-    if knob.domain.kind == "choice":
-        # Two different values are at distance one, like the ends of an ordinal knob.
-        return [math.sqrt(0.5) * (value == other) for other in values]
-    if knob.domain.kind == "flag":
-        return [float(value is True)]
-    low, high, here = float(values[0]), float(values[-1]), float(value)
-    if knob.domain.kind == "log2":
-        low, high, here = (math.log2(max(1.0, number)) for number in (low, high, here))
-    return [(here - low) / (high - low)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +61,15 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How to look at the scores. ``compress`` sees little but the good ones; a short ``length`` (in ranges of a knob) believes
-    in neighbours only and so in surprises further off."""
+    """How to look at the scores.
 
-    compress: bool = False
+    ``length``, in ranges of a knob, is how far the smooth process believes that settings are alike: a short one believes in
+    neighbours only and so in surprises further off; 0 leaves it out. ``trees`` see what depends on a choice, and edges.
+    With both the mean of the two counts, and what they disagree on is doubt.
+    """
+
     length: float = 1.5
+    trees: bool = False
 
 
 PLAIN = View()
@@ -117,48 +79,49 @@ class Model:
     """What ``settings`` teach; ask it with ``belief``."""
 
     def __init__(self, encoding: Encoding, settings: Sequence[Setting], seed: int, view: View = PLAIN) -> None:
-        kept = _most_telling(settings)
+        kept = most_telling(settings)
         scored = [setting for setting in kept if setting.works]
         failed = [setting for setting in kept if not setting.works]
         self._encoding = encoding
         self._process: GaussianProcess | None = None
-        self._forest: list[Any] = []
+        self._trees: list[Any] = []
+        self._feasibility: list[Any] = []
         if len(scored) > 1:
-            self._process = _process(encoding, scored, view)
+            if view.length:
+                self._process = _process(encoding, scored, view.length)
+            if view.trees:
+                self._trees = _trees(encoding, scored, seed)
         if failed:
-            self._forest = _forest(encoding, scored, failed, seed)
+            self._feasibility = _feasibility(encoding, scored, failed, seed)
 
     def belief(self, configs: Sequence[Config]) -> Belief:
         import numpy as np
 
         rows = self._encoding.rows(configs)
-        mean, deviation, feasible = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
+        looks = []
         if self._process:
             with _one_thread():
-                mean, deviation = self._process.predict(rows)
-        if self._forest:
-            votes = np.array([tree.predict(rows.astype(np.float32)).reshape(-1) for tree in self._forest])
-            feasible = votes.mean(axis=0)
-        return Belief(mean, deviation, feasible)
+                looks.append(self._process.predict(rows))
+        if self._trees:
+            votes = _votes(self._trees, rows)
+            looks.append((votes.mean(axis=0), np.maximum(votes.std(axis=0), _LEAST_DOUBT)))
+        feasible = _votes(self._feasibility, rows).mean(axis=0) if self._feasibility else np.ones(len(rows))
+        if not looks:
+            return Belief(np.zeros(len(rows)), np.ones(len(rows)), feasible)
+        means = np.array([mean for mean, _ in looks])
+        variances = np.array([deviation**2 for _, deviation in looks])
+        return Belief(means.mean(axis=0), np.sqrt(variances.mean(axis=0) + means.var(axis=0)), feasible)
 
 
-def _process(encoding: Encoding, scored: Sequence[Setting], view: View) -> GaussianProcess:
+def _process(encoding: Encoding, scored: Sequence[Setting], length: float) -> GaussianProcess:
     import numpy as np
 
     from tuner.search.gaussian import GaussianProcess
 
-    scores = np.array([setting.score for setting in scored])
     counts = np.array([float(len(setting.scores)) for setting in scored])
-    y = (compressed if view.compress else floored)(scores)
+    rows = encoding.rows([setting.config for setting in scored])
     with _one_thread():
-        return GaussianProcess(
-            encoding.rows([setting.config for setting in scored]),
-            encoding.columns,
-            y,
-            counts,
-            view.length,
-            *repeated_noise(scored),
-        )
+        return GaussianProcess(rows, encoding.columns, _scores(scored), counts, length, *repeated_noise(scored))
 
 
 @cache
@@ -173,27 +136,42 @@ def _one_thread() -> Any:
     return _threads().limit(limits=1, user_api="blas")
 
 
-def _forest(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Setting], seed: int) -> list[Any]:
-    # Trees, not a process: what can't run ends at edges, often those of a choice. Single trees instead of ExtraTreesRegressor:
-    # its joblib and validation layers take longer than the trees.
+def _scores(scored: Sequence[Setting]) -> Vector:
+    import numpy as np
+
+    return floored(np.array([setting.score for setting in scored]))
+
+
+def _trees(encoding: Encoding, scored: Sequence[Setting], seed: int) -> list[Any]:
+    return _grown(encoding.rows([s.config for s in scored]), _scores(scored), seed, _SCORE_TREES)
+
+
+def _feasibility(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Setting], seed: int) -> list[Any]:
+    # Trees, not a process: what can't run ends at edges, often those of a choice.
+    import numpy as np
+
+    works = np.array([1.0] * len(scored) + [0.0] * len(failed))
+    return _grown(encoding.rows([s.config for s in (*scored, *failed)]), works, seed, _FEASIBILITY_TREES)
+
+
+def _grown(rows: Rows, values: Vector, seed: int, count: int) -> list[Any]:
+    # Single trees instead of ExtraTreesRegressor: its joblib and validation layers take longer than the trees.
     import numpy as np
     import sklearn
     from sklearn.tree import ExtraTreeRegressor
 
-    rows = encoding.rows([s.config for s in (*scored, *failed)]).astype(np.float32)
-    works = np.array([1.0] * len(scored) + [0.0] * len(failed))
+    single = rows.astype(np.float32)
     with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
-        grown = (ExtraTreeRegressor(random_state=(seed + 7919 * n) % 2**32) for n in range(_FEASIBILITY_TREES))
-        return [tree.fit(rows, works, check_input=False).tree_ for tree in grown]
+        grown = (ExtraTreeRegressor(random_state=(seed + 7919 * n) % 2**32) for n in range(count))
+        return [tree.fit(single, values, check_input=False).tree_ for tree in grown]
 
 
-def compressed(scores: Vector) -> Vector:
-    """``scores`` as they are near the best and ever closer together below: resolution goes where it decides."""
+def _votes(trees: Sequence[Any], rows: Rows) -> Rows:
+    """What each tree (first axis) says of each row."""
     import numpy as np
 
-    best = scores.max()
-    squeezed: Vector = best - _KNEE * np.log1p((best - scores) / _KNEE)
-    return squeezed
+    single = rows.astype(np.float32)
+    return np.array([tree.predict(single).reshape(-1) for tree in trees])
 
 
 def floored(scores: Vector) -> Vector:
@@ -205,7 +183,7 @@ def floored(scores: Vector) -> Vector:
     return np.maximum(scores, middle - _FLOOR * deviation) if deviation > 0 else scores
 
 
-def _most_telling(settings: Sequence[Setting]) -> Sequence[Setting]:
+def most_telling(settings: Sequence[Setting]) -> Sequence[Setting]:
     """At most _MOST_SETTINGS, the best and the latest first."""
     worked = sorted((s for s in settings if s.works), key=lambda s: s.score, reverse=True)
     if len(settings) <= _FEW:

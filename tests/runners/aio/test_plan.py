@@ -58,7 +58,7 @@ def test_work_files_fit_the_room_or_there_are_none(job: Job, room: int) -> None:
 
 def test_the_usual_work_set() -> None:
     job = Job((64 * M,), 1, 0.5, False)
-    assert files_per_size(job, [100 << 30]) == {64 * M: 8}
+    assert files_per_size(job, [100 << 30]) == {64 * M: 4}
     assert files_per_size(job, [200 * M]) == {64 * M: 3}
     assert files_per_size(job, [70 * M]) == {64 * M: 1}
     assert files_per_size(job, [60 * M]) == {}
