@@ -5,21 +5,22 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from runners.runner import Failure, Json, Measurement, Runner
-from spaces.space import Config, Space, Value
+from spaces.space import Config, Value
 from tuner import verdict
 from tuner.budget import Budget, Limits
 from tuner.errors import Interrupted, NotUsable, WrongUsage
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
+from tuner.search.flips import flips
 from tuner.study import Study
 from tuner.trial import Phase, Trial, score
 
 _LIMIT = 120.0
-_VERIFIED = "verified"
+_VERIFIED, _EXPLAINED = "verified", "explained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,12 @@ class Flip:
 
 
 def finished(study: Study) -> Recommendation:
-    """The study's answer; raises WrongUsage where it has none yet."""
+    """The study's answer, with what each knob is worth where `tune explain` found that; WrongUsage where it has none yet."""
     answer = study.recommendation()
     if answer is None:
         raise WrongUsage(f"study {study.name} is not finished", f"tune resume {study.spelled}")
-    return answer
+    gains = study.noted(_EXPLAINED)
+    return replace(answer, evidence={**answer.evidence, "gains": gains}) if isinstance(gains, dict) else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +102,13 @@ def explain(study: Study, runner: Runner, rounds: int, reporter: Reporter, rng: 
         for knob in settings
         if knob != "recommended"
     ]
+    gains: dict[str, Json] = {
+        flip.knob: {"ratio": gain.ratio, "low": gain.low, "high": gain.high}
+        for flip in found
+        if (gain := flip.comparison.gain) is not None
+    }
+    study.note(_EXPLAINED, gains)
     return sorted(found, key=lambda flip: -flip.comparison.gain.ratio if flip.comparison.gain else 0.0)
-
-
-def flips(space: Space, config: Config, baseline: Config) -> dict[str, dict[str, Value]]:
-    """By knob: ``config`` with that knob set back to the baseline's, where that is legal and not the same in effect."""
-    own = space.key(space.canonical(config))
-    found = {}
-    for knob in space.knobs:
-        flipped = {**config, knob.name: baseline[knob.name]}
-        if space.key(space.canonical(flipped)) != own and space.legal(flipped):
-            found[knob.name] = flipped
-    return found
 
 
 def _rounds(

@@ -224,7 +224,8 @@ def _priors(storage: Storage, target: str, runner: Runner, *, experience: bool =
                     proven.append(dict(answer.config))
     space = runner.space
     known = priors.merge(proven[:4], priors.packaged(target, runner.facts()))
-    fitting = (dict(space.canonical(c)) for c in known if all(knob.name in c for knob in space.knobs))
+    names = {knob.name for knob in space.knobs}
+    fitting = (dict(space.canonical({**space.default, **c})) for c in known if names.issuperset(c))
     return [config for config in fitting if space.contains(config) and space.legal(config)]
 
 

@@ -19,7 +19,9 @@ from tuner.race.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.search import stop
-from tuner.search.finalists import finalist_share, finalists
+from tuner.search.finalists import expected, finalist_share, finalists
+from tuner.search.flips import simpler
+from tuner.search.known import pooled_noise
 from tuner.search.strategy import Strategy
 from tuner.study import Study
 from tuner.trial import Phase, Trial, score
@@ -27,6 +29,10 @@ from tuner.trial import Phase, Trial, score
 # The best of five by posterior holds the best of all about as often as the best of eight does (facts on search: 2 to 4 were
 # measured; the cheapest equal needs a place too).
 _FINALISTS = 5
+
+# At most one measurement in so many is spent on finding out which knobs the best setting can do without; a reading that is not
+# lower by more than so many standard deviations of the noise leaves it open.
+_SIMPLIFYING, _IN_DOUBT = 10, 2.0
 
 
 @dataclass(slots=True)
@@ -79,7 +85,7 @@ class Tuning:
         if race is None:
             self.forecast.check_search(self.study.spelled)
             self._search()
-            race = self._new_race()
+            race = self._new_race(self._simplify())
         self._run_race(*race)
         self._check_proof(race[0])
         recommendation = answer.recommend(
@@ -167,8 +173,9 @@ class Tuning:
         self.reporter.phase("search", "one short measurement a setting")
         since_baseline = 0
         reserve = self._race_reserve()
+        spare = self._spare()
         while True:
-            refusal = self.forecast.refusal(reserve + 1)
+            refusal = self.forecast.refusal(reserve + spare + 1)
             if refusal:
                 self.stopped = refusal
                 return
@@ -189,14 +196,59 @@ class Tuning:
 
     def _race_reserve(self) -> int:
         """Measurements kept back for the race."""
-        total = self.forecast.affordable() + sum(t.phase != "warmup" for t in self.history)
-        return max(finalist_share(total), self.forecast.least_race())
+        return max(finalist_share(self._total()), self.forecast.least_race())
 
-    def _new_race(self) -> tuple[Race, int]:
+    def _spare(self) -> int:
+        """Measurements kept back for finding out which knobs the best setting can do without."""
+        return min(2 * len(self.runner.space.knobs), self._total() // _SIMPLIFYING)
+
+    def _total(self) -> int:
+        """Measurements of the whole run, as far as can be told."""
+        return self.forecast.affordable() + sum(t.phase != "warmup" for t in self.history)
+
+    def _simplify(self) -> Config | None:
+        """The best setting with all knobs set back that it can do without, as far as single readings tell; None where it
+        needs them all. The race then finds out whether that is as good, so that the answer changes nothing without a reason.
+        """
+        space, objective = self.runner.space, self.runner.objective
+        best = next(iter(finalists(space, self.history, objective, 1)), None)
+        if best is None:
+            return None
+        floor = expected(space, self.history, objective, [best])[0] - _IN_DOUBT * pooled_noise(self.history, objective)
+        left, simple = self._spare(), best
+        needed: set[str] = set()
+        while True:
+            able = {name: c for name, c in simpler(space, simple, self.baseline).items() if name not in needed}
+            if not able:
+                break
+            promised = expected(space, self.history, objective, list(able.values()))
+            name = max(zip(promised, able, strict=True))[1]
+            config = space.canonical(able[name])
+            readings = self._scores_of(config)
+            if not readings:
+                if not left or self.forecast.refusal(self._race_reserve() + 1):
+                    break
+                left -= 1
+                readings = [score(self._measure(config, "search"), objective)]
+            if all(reading is not None and reading >= floor for reading in readings):
+                simple = config
+            else:
+                needed.add(name)
+        return None if simple == best else simple
+
+    def _scores_of(self, config: Config) -> list[float | None]:
+        """What search and baseline readings of a setting there are, None for a failure."""
+        key, space = self.runner.space.key(config), self.runner.space
+        same = (t for t in self.history if t.phase != "warmup" and space.key(space.canonical(t.config)) == key)
+        return [score(trial.outcome, self.runner.objective) for trial in same]
+
+    def _new_race(self, simple: Config | None) -> tuple[Race, int]:
         space, objective = self.runner.space, self.runner.objective
         # More finalists than the budget has rounds for only thin the proof out.
         count, rules = plan(self.forecast.affordable(), self.rules, _FINALISTS) or (1, self.rules)
         configs = finalists(space, self.history, objective, count)
+        if simple is not None and simple not in configs and count > 1:
+            configs = [*configs[: count - 1], simple]
         first = 1 + max((t.round for t in self.history), default=-1)
         race: dict[str, Json] = {
             "finalists": [dict(c) for c in configs],

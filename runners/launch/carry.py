@@ -13,9 +13,17 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+OLDEST = (3, 10)  # of Python: ours is written for it
+OLDEST_SHOWN = ".".join(map(str, OLDEST))
 # First in sys.meta_path: the folder that the program starts in may hold other modules of our names.
-_BOOT = """\
-import base64, importlib.abc, importlib.util, json, runpy, sys, zlib
+_BOOT = (
+    f"""\
+import sys
+if sys.version_info < {OLDEST}:
+    sys.exit("ImportError: this is Python %d.%d and {OLDEST_SHOWN} or newer is needed" % sys.version_info[:2])
+"""
+    + """\
+import base64, importlib.abc, importlib.util, json, runpy, zlib
 TEXTS = json.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.readline())).decode())
 class Carried(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(self, name, path=None, target=None):
@@ -32,6 +40,7 @@ class Carried(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 sys.meta_path.insert(0, Carried())
 runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
 """
+)
 
 
 def argv(python: str, module: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class ProgramRunner(CclRunner):
     def __init__(self, setup: Setup, narrowed: Space) -> None:
         super().__init__(setup, narrowed)
         self._known: dict[tuple[int, ...], float] = {}
+        self._seen: dict[str, Proof] = {}
 
     @property
     def engine(self) -> str:
@@ -72,13 +73,17 @@ class ProgramRunner(CclRunner):
         if missing:
             return Failure("infeasible", missing, "", seconds)
         rounds: dict[int, Rounds] = {size: [[round(1e9 * mean)]] for size, (mean, _) in found.items()}
-        place, network = self._setup.place, self._setup.network
-        doubt = figures.impossible(rounds, work.collective, len(place.hosts), network.speed)
+        doubt = self._doubt(config, rounds)
         if doubt:
             return Failure("wrong", doubt, "", seconds)
         weights = dict(work.sizes)
         calls: dict[str, Json] = {format_size(size): count for size, (_, count) in found.items()}
-        evidence: dict[str, Json] = {**told.json(), "calls": calls, "algorithms": self._ran(config), "ranks": place.ranks}
+        evidence: dict[str, Json] = {
+            **told.json(),
+            "calls": calls,
+            "algorithms": self._ran(config),
+            "ranks": self._setup.place.ranks,
+        }
         return Measurement(figures.metrics(rounds, weights), figures.samples(rounds, weights), seconds, 0, evidence)
 
     def variables(self, config: Config, transport: str) -> dict[str, str]:
@@ -98,16 +103,16 @@ class ProgramRunner(CclRunner):
         """A short run at debug level tells which algorithms run: once for each table and transport."""
         key, work = self._key(config), self._setup.work
         wanted = [(size, str(config[class_of(size)])) for size in work.plain]
-        if key not in self._proofs and any(algorithm != DEFAULT for _, algorithm in wanted):
+        if key not in self._seen and any(algorithm != DEFAULT for _, algorithm in wanted):
             debug = {**env, "CCL_LOG_LEVEL": "debug"}
             done = benchmark.run(self._setup.program, self._setup.starter, debug, limit, 1, warmup=0)
             if isinstance(done, Failure):
                 return done
             ran = selected(done[2], work.selected)
-            self._proofs[key] = Proof({(size, name): ran.get(size // work.element, "") for size, name in wanted}, {})
-        against = self._proofs[key].against(wanted) if key in self._proofs else ""
+            self._seen[key] = Proof({(size, name): ran.get(size // work.element, "") for size, name in wanted}, {})
+        against = self._seen[key].against(wanted) if key in self._seen else ""
         return Failure("infeasible", against) if against else None
 
     def _ran(self, config: Config) -> dict[str, Json]:
-        proof = self._proofs.get(self._key(config))
+        proof = self._seen.get(self._key(config))
         return {format_size(size): algorithm for (size, _), algorithm in proof.ran.items()} if proof else {}

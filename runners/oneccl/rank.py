@@ -24,6 +24,7 @@ from runners.oneccl.rank_wire import Wire, meet
 
 _WARM = 3
 _LEAST_ROUNDS, _LATE = 3, 5.0
+_FIRST, _GROWTH = 32, 16
 # Variables of these families that nobody gave this job are the user's shell's, and not part of the setting.
 _FAMILIES = ("CCL_", "FI_", "ATL_")
 
@@ -180,21 +181,26 @@ class Rank:
         """
         begun = time.monotonic()
         count, salt, rounds = step["count"], step["salt"], step["rounds"]
-        warm: dict[str, Any] = {}
+        each: list[int] = []
         for _ in range(_WARM):
             warm = self.together(count, 1, salt)
             if "times" not in warm:
                 return warm
+            each += warm["times"]
             if time.monotonic() - begun > seconds / 2:
                 break
-        each = max(1e-7, warm["times"][0] / 1e9)
-        calls = int(max(1 if each > seconds else 2, min(step["most"], seconds / rounds / each)))
-        found = []
+        found: list[list[int]] = []
+        most = _FIRST
         for number in range(rounds):
+            # By the middle one: where others take the cores now and then, a single call says little about the next.
+            middle = max(1e-7, sorted(each)[len(each) // 2] / 1e9)
+            calls = int(max(1 if middle > seconds else 2, min(step["most"], most, seconds / rounds / middle)))
             times = self.together(count, calls, salt + 1 + number)
             if "times" not in times:
                 return times
-            found.append(times["times"])
+            each = times["times"]
+            most = _GROWTH * calls
+            found.append(each)
             if len(found) >= _LEAST_ROUNDS and time.monotonic() - begun > _LATE * seconds:
                 break
         return {"rounds": found}

@@ -11,14 +11,14 @@ from runners.oneccl import checks, figures
 from runners.oneccl.failures import explain
 from runners.oneccl.options import Options
 from runners.oneccl.predict import nodes_of, predict
-from runners.oneccl.proof import Proof, prove
+from runners.oneccl.proofs import Proofs
 from runners.oneccl.providers import Providers
 from runners.oneccl.setup import Setup
-from runners.oneccl.table import DEFAULT, Layout, layout, table
+from runners.oneccl.table import DEFAULT, table
 from runners.oneccl.warm import Step, Warm
+from runners.oneccl.ways import Ways
 from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem
 from spaces.oneccl import (
-    ALGORITHMS,
     class_of,
     environment,
     for_job,
@@ -30,10 +30,8 @@ from spaces.space import Config, Rule, Space
 from spaces.units import format_size
 
 # Seconds of moving for each size of a measurement, in rounds with inputs of their own.
-_SECONDS, _ROUNDS, _MOST_CALLS = 0.06, 5, 400
+_SECONDS, _ROUNDS, _MOST_CALLS = 0.06, 6, 600
 _LEAST_LIMIT, _PATIENCE = 20.0, 30.0
-# Knobs that decide how ranks reach each other: what hangs once with the same values of them hangs again.
-_WAY = ("transport", "provider", "shm", "fabrics", "mnic")
 
 
 class CclRunner:
@@ -46,8 +44,9 @@ class CclRunner:
         self.message: Callable[[str], None] = lambda _text: None
         self._space: Space | None = None
         self._providers: Providers | None = None
-        self._proofs: dict[str, Proof] = {}
-        self._ways: dict[tuple[object, ...], Failure] = {}
+        self._proofs = Proofs(setup, narrowed)
+        self._ways = Ways(narrowed.default)
+        self._believes_link = True
         self._usual: float | None = None
         self._salt = 0
         self._beside: dict[str, Json] = {}
@@ -111,7 +110,7 @@ class CclRunner:
         """Sees which algorithms really run. Raises EnvironmentProblem."""
         self.message("starting short jobs that tell which algorithms run")
         for transport in sorted(self._transports()):
-            self._proof(transport)
+            self._proofs.of(transport)
         nodes = nodes_of(self._setup.options, len(self._setup.place.hosts))
         if nodes and "prediction" not in self._beside:
             self.message("timing every algorithm over a ladder of sizes, to extrapolate from")
@@ -137,54 +136,31 @@ class CclRunner:
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
-    def _entries(self, transport: str) -> Layout:
-        """What a job on ``transport`` holds: every algorithm that the search or the baseline may ask for."""
-        work, space = self._setup.work, self._narrowed
-        known = [each for each in ALGORITHMS[work.selected] if each != "direct" or transport == "mpi"]
-        wanted = {size: [each for each in known if each in space[class_of(size)].domain.values] for size in work.plain}
-        return layout(work.plain, wanted, work.element)
-
-    def _proof(self, transport: str) -> Proof:
-        if transport not in self._proofs:
-            env = {
-                **({} if transport == self._setup.transport else {"CCL_ATL_TRANSPORT": transport}),
-                **self._setup.interface(),
-            }
-            limit = 2 * self._setup.jobs.start_limit
-            found = prove(self._setup.starter, env, self._entries(transport), limit)
-            if isinstance(found, Failure):
-                if found.kind == "environment" or transport == self._setup.transport:
-                    raise EnvironmentProblem(f"a job with the transport {transport} can't run here: {found.reason}")
-                keys = self._entries(transport)
-                found = Proof({}, dict.fromkeys(keys, found.reason))
-            self._proofs[transport] = found
-        return self._proofs[transport]
-
     def measure(self, config: Config, limit: float) -> Outcome:
         begun = time.monotonic()
         outcome = self._measure(config, limit, begun)
-        if isinstance(outcome, Failure) and outcome.kind in ("timeout", "infeasible"):
-            self._remember(config, outcome)
+        if isinstance(outcome, Failure) and limit >= _LEAST_LIMIT:
+            self._ways.learn(config, outcome)
         return outcome
 
     def _measure(self, config: Config, limit: float, begun: float) -> Outcome:
         broken = self.space.broken(config)
         if broken:
             return Failure("infeasible", broken[0])
-        if known := self._ways.get(tuple(config[name] for name in _WAY)):
-            return Failure(known.kind, known.reason)
+        if known := self._ways.known(config):
+            return known
         work, transport = self._setup.work, transport_of(config, self._setup.transport)
         wanted = [(size, str(config[class_of(size)])) for size in work.plain]
         try:
-            against = self._proof(transport).against(wanted)
+            against = self._proofs.of(transport).against(wanted)
         except EnvironmentProblem as problem:
             return Failure("environment", problem.message)
         if against:
             return Failure("infeasible", against, seconds=time.monotonic() - begun)
-        job = self._job(config, transport)
+        job = self._job(config, transport, limit)
         if isinstance(job, Failure):
             return job
-        entries = self._entries(transport)
+        entries = self._proofs.entries(transport)
         self._salt += _ROUNDS + 1
         steps = [Step(entries[key] // work.element, self._salt, _ROUNDS, _MOST_CALLS) for key in wanted]
         answers = job.calls(steps, _SECONDS, self._limit(limit))
@@ -196,12 +172,13 @@ class CclRunner:
         if isinstance(found, Failure):
             self._setup.jobs.drop(job)
             return Failure(found.kind, found.reason, "", seconds)
-        doubt = figures.impossible(found, work.collective, len(self._setup.place.hosts), self._setup.network.speed)
+        doubt = self._doubt(config, found)
         if doubt:
             return Failure("wrong", doubt, "", seconds)
         self._setup.jobs.quiet(job)
         self._usual = seconds if self._usual is None else min(self._usual, seconds)
         weights = dict(work.sizes)
+        ran = self._proofs.of(transport).ran
         timed = {format_size(size): entries[size, algorithm] for size, algorithm in wanted if entries[size, algorithm] != size}
         return Measurement(
             figures.metrics(found, weights),
@@ -211,7 +188,7 @@ class CclRunner:
             {
                 **job.seen.json(),
                 "microseconds": figures.quantiles(found),
-                "algorithms": {format_size(size): self._proof(transport).ran[size, algorithm] for size, algorithm in wanted},
+                "algorithms": {format_size(size): ran[size, algorithm] for size, algorithm in wanted},
                 "timed_bytes": cast(Json, timed),
                 "ranks": self._setup.place.ranks,
                 "warnings": list(self._sentences),
@@ -219,10 +196,10 @@ class CclRunner:
             },
         )
 
-    def _job(self, config: Config, transport: str) -> Warm | Failure:
+    def _job(self, config: Config, transport: str, limit: float) -> Warm | Failure:
         """A job with the setting's variables, all of which arrived."""
         env = self.variables(config, transport)
-        job = self._setup.jobs.get(env)
+        job = self._setup.jobs.get(env, min(limit, self._setup.jobs.start_limit))
         if isinstance(job, Failure):
             return explain(job, env, self._working(transport))
         missing = job.seen.missing(env) or self._other_provider(config, transport, job)
@@ -236,7 +213,7 @@ class CclRunner:
         work = self._setup.work
         name = variable_of(work.selected)
         own = {key: value for key, value in environment(config, work.selected, self._setup.transport).items() if key != name}
-        lines = table(self._entries(transport), self._proof(transport).refused)
+        lines = table(self._proofs.entries(transport), self._proofs.of(transport).refused)
         iface = interface_environment(self._setup.network.iface, config)
         return {**own, **iface, **({name: lines} if lines else {})}
 
@@ -255,12 +232,15 @@ class CclRunner:
             return limit
         return min(limit, max(_LEAST_LIMIT, _PATIENCE * self._usual))
 
-    def _remember(self, config: Config, failure: Failure) -> None:
-        """A way between ranks that hangs, or that no provider opens, is not tried again with every other knob."""
-        way = tuple(config[name] for name in _WAY)
-        usual = tuple(self._narrowed.default[name] for name in _WAY)
-        if way != usual and (failure.kind == "timeout" or "provider" in failure.reason):
-            self._ways.setdefault(way, failure)
+    def _doubt(self, config: Config, found: Mapping[int, figures.Rounds]) -> str:
+        """Why ``found`` can't be true; where it is the baseline that is too fast for the link, the link's word is not true."""
+        place, network, collective = self._setup.place, self._setup.network, self._setup.work.collective
+        said = figures.impossible(found, collective, len(place.hosts), network.speed if self._believes_link else None)
+        if said and self._believes_link and config == self._narrowed.default:
+            self._believes_link = False
+            self._sentences.append(f"the interface's own speed is not believed: {said}")
+            return self._doubt(config, found)
+        return said
 
     def cross_check(self, config: Config) -> None:
         """There is no other program to ask."""

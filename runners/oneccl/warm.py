@@ -15,7 +15,7 @@ from runners.launch.job import Job, Rank
 from runners.launch.mpirun import Mpirun
 from runners.launch.running import Running
 from runners.oneccl import rank, rank_library, rank_values, rank_wire
-from runners.oneccl.failures import explain, port_taken
+from runners.oneccl.failures import explain, last_words_lost, port_taken
 from runners.oneccl.library import Found
 from runners.oneccl.place import Network, Place
 from runners.oneccl.seen import LINES, Seen, seen
@@ -25,6 +25,7 @@ from runners.runner import Failure
 
 # A job that nobody closes ends by itself.
 _LIFE = 3600.0
+NOT_TOGETHER = "the ranks did not come together"
 _PARTING = 10.0
 _PORTS = (15000, 30000)  # below those that systems hand out by themselves
 _TRIES = 3
@@ -128,6 +129,7 @@ class Starter:
 
     def start(self, env: Mapping[str, str], limit: float) -> Warm | Failure:
         """A job with the variables ``env``; Failure "timeout" where its ranks don't come together within ``limit`` seconds."""
+        lost: Failure | None = None
         for _ in range(_TRIES):
             begun = time.monotonic()
             job = self._job(env, limit)
@@ -144,17 +146,24 @@ class Starter:
                 continue
             if isinstance(line, Failure):
                 if line.kind == "timeout":
-                    reason = (
-                        f"the ranks did not come together within {limit:.0f} s: {_told(env)} makes oneCCL or MPI wait for ever"
-                    )
+                    reason = f"{NOT_TOGETHER} within {limit:.0f} s: {_told(env)} makes oneCCL or MPI wait for ever"
                     return Failure("timeout", reason, line.log, time.monotonic() - begun)
-                return explain(line, dict(env))
+                failure = explain(line, dict(env))
+                if last_words_lost(failure):
+                    lost = failure
+                    continue
+                return failure
             return Warm(running, env, json.loads(line), time.monotonic() - begun)
+        if lost is not None:
+            reason = f"MPI can't start with {_told(env)}; what it said was lost {_TRIES} times"
+            return Failure("infeasible", reason, lost.log, lost.seconds)
         return Failure("environment", f"{_TRIES} ports that ranks might meet at were all in use on {self.network.address}")
 
     def launched(self, env: Mapping[str, str]) -> Mpirun:
         """mpirun reads some variables itself, and not from what it is to hand to ranks."""
         own = {name: value for name, value in {**env, **self.place.pinned_by_mpirun()}.items() if name.startswith("I_MPI_PIN")}
+        if self.launcher.mpi.kind == "intel":
+            own["I_MPI_JOB_ABORT_SIGNAL"] = "15"  # so that ranks may pass on what MPI said at its end
         if not own:
             return self.launcher
         reach = self.launcher.reach

@@ -120,6 +120,9 @@ class Abroad:
             self._loaded = crew.load()
         return self._loaded
 
+    def abilities(self) -> Mapping[str, Mapping[str, Json]]:
+        return {seat.host.name: dict(seat.can) for seat in self.crew.seats}
+
     def machines(self) -> list[fit.Machine]:
         if not self._machines:
             self._learn(self.crew)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator, Mapping
 
-from runners.runner import EnvironmentProblem, Problem, Severity, UsageError
+from runners.runner import EnvironmentProblem, Json, Problem, Severity, UsageError
 from runners.tcpstore import fit, kernel, names, network
 from runners.tcpstore.crew import Unreachable
 from runners.tcpstore.diagnosis import wanted_backlog
@@ -17,6 +17,12 @@ from runners.tcpstore.starting import torch_version
 from runners.tcpstore.weigh import weights
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+_TRIED = {
+    "libuv": "the libuv server",
+    "legacy": "the legacy server",
+    "listening_libuv": "the libuv server",
+    "listening_legacy": "the legacy server",
+}
 
 
 def problems(options: Options) -> list[Problem]:
@@ -135,7 +141,8 @@ def backlog_problems(ranks: int, most: int | None, *, system: bool, host: str = 
         f"net.core.somaxconn is {most}{f' on {host}' if host else ''} and {ranks} ranks connect at once: what does not fit is "
         "thrown away and tries again after 0.4 s and more"
     )
-    mend = f"sudo sysctl -w {kernel.SOMAXCONN}={wanted} {kernel.SYN_BACKLOG}={wanted} on {host or 'its host'}"
+    where = host or "rank 0's host"
+    mend = f"sudo sysctl -w {kernel.SOMAXCONN}={wanted} {kernel.SYN_BACKLOG}={wanted} on {where}"
     yield Problem("backlog", "warning", message, f"{mend}; --system measures what that gives")
 
 
@@ -156,17 +163,36 @@ def short(backlogs: Mapping[str, int], ranks: int) -> bool:
 
 
 def _torch(where: Place) -> Iterator[Problem]:
-    version = where.found.torch
     try:
-        can = where.load()
+        where.load()
     except EnvironmentProblem as problem:
         yield Problem("torch", "error", problem.message, problem.mend)
         return
-    on = f" on {where.hosts[0]}" if where.hosts else ""
-    for what, name in (("libuv", "the libuv server"), ("legacy", "the legacy server")):
-        if can.get(what, "unknown"):
-            yield Problem(what, "warning", f"torch {version}{on}: {name} can't be had (tried): {can.get(what)}")
-    for what, name in (("listening_libuv", "libuv"), ("listening_legacy", "legacy")):
-        if can.get(what, "unknown"):
-            message = f"torch {version}{on}: the {name} server takes no listening socket (tried): {can.get(what)}"
+    yield from incapable(where.abilities(), where.found.torch)
+
+
+def incapable(abilities: Mapping[str, Mapping[str, Json]], version: str) -> Iterator[Problem]:
+    """What torch was tried for and can't do, a problem each with the hosts that it is so on; rank 0's is the first.
+
+    Only the server's host needs a server: what another one lacks is a note.
+    """
+    head = next(iter(abilities))
+    for what, name in _TRIED.items():
+        failed = [host for host, can in abilities.items() if can.get(what, "unknown")]
+        if not failed:
+            continue
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        on = f" on {failed[0]}{more}" if failed[0] else ""
+        why = abilities[failed[0]].get(what, "unknown")
+        if what.startswith("listening"):
+            message = f"torch {version}{on}: {name} takes no listening socket (tried): {why}"
             yield Problem(what, "note", message, "--start together,server_first")
+        else:
+            other = "--backend legacy" if what == "libuv" else "--backend libuv"
+            mend = other if failed[0] == head else "the same torch as on rank 0's host"
+            yield Problem(
+                what,
+                "warning" if failed[0] == head else "note",
+                f"torch {version}{on}: {name} can't be had (tried): {why}",
+                mend,
+            )

@@ -10,7 +10,8 @@ from typing import Any, cast
 from runners.runner import Json
 from runners.tcpstore import figures, fit
 from runners.tcpstore.able import able
-from runners.tcpstore.crowd import Crowd, CrowdFailure, port_taken
+from runners.tcpstore.broken import CrowdFailure, port_taken
+from runners.tcpstore.crowd import Crowd
 from runners.tcpstore.figures import Part
 from runners.tcpstore.job import Job
 from runners.worker import Reply, Request, serve

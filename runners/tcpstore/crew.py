@@ -12,7 +12,7 @@ from runners.hosts.host import Host
 from runners.launch.job import Launcher
 from runners.runner import EnvironmentProblem, Json, Problem
 from runners.tcpstore import figures, shares
-from runners.tcpstore.crowd import port_taken
+from runners.tcpstore.broken import port_taken
 from runners.tcpstore.figures import Part, Start
 from runners.tcpstore.job import Job
 from runners.tcpstore.seat import HostFailure, Seat
@@ -23,7 +23,8 @@ _TRIES = 3
 # Ranks begin so many seconds after the word for it was sent: it must be everywhere by then.
 _AHEAD, _AHEAD_A_HOST = 0.03, 0.001
 _PATIENCE, _LATE = 0.25, 20.0
-_AT_ONCE = 256
+# Threads, one a host: the word to begin must reach all of them at once.
+_AT_ONCE = 4096
 # Clocks that were compared longer ago are compared again.
 _SOON = 1.0
 

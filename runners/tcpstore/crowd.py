@@ -8,7 +8,6 @@ import json
 import math
 import mmap
 import os
-import resource
 import select
 import signal
 import socket
@@ -22,37 +21,15 @@ from types import TracebackType
 from typing import Any
 
 from runners.process import die_with, signal_name
-from runners.runner import FailureKind, Json
+from runners.runner import FailureKind
 from runners.tcpstore import network
+from runners.tcpstore.broken import CrowdFailure
 from runners.tcpstore.job import IN, PLACES, Job, Reading
 from runners.tcpstore.rank import Gates, work
 
 _PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _LAST_WORDS = 0.5
-
-
-class CrowdFailure(Exception):
-    """A measurement that can't go on: ``kind`` as in runners.runner.Failure, ``said`` what torch said, as it said it.
-
-    ``gone``: a process of it died, which mostly is the cause of what others say.
-    """
-
-    def __init__(self, kind: FailureKind, reason: str, said: str = "", *, gone: bool = False) -> None:
-        self.kind, self.reason, self.said, self.gone = kind, reason, said, gone
-        super().__init__(reason)
-
-    def json(self) -> dict[str, Json]:
-        """With what a reader elsewhere can't know: this host's limit of open files, and a port that is free here."""
-        return {
-            "kind": self.kind, "reason": self.reason, "said": self.said, "gone": self.gone,
-            "nofile": network.descriptors().soft, "free": network.free_ports(1)[0],
-        }  # fmt: skip
-
-
-def port_taken(said: str) -> bool:
-    """Whether torch says that somebody has the port; it spells this in two ways."""
-    return "address already in use" in said.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +112,7 @@ class Crowd:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             # Rank 0 keeps the limit that it would have in the job, unless it is asked to raise it.
-            _raise_nofile(self._job.nofile if ranks == [0] else 1 << 30)
+            network.raise_descriptors(self._job.nofile if ranks == [0] else 1 << 30)
             gc.disable()  # a collection would copy the pages of all of torch
             work(self._job, ranks, self.port, listener, gates, out, self._places)
         except BaseException:  # nothing may return from here into the parent's code
@@ -270,13 +247,6 @@ class Crowd:
                     os.close(end)
         self._gates, self._out = [], -1
         self._places.close()
-
-
-def _raise_nofile(wanted: int) -> None:
-    has = network.descriptors()
-    if wanted > has.soft:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, has.hard), hard))
 
 
 def _listener(port: int) -> socket.socket:

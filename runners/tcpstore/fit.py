@@ -107,6 +107,10 @@ def lacking(
             )
         )
     ranks = need.ranks
+    held = -(-ranks // max(1, need.processes)) + SPARE
+    if not need.served and held > hard:
+        message = f"{on}{ranks} clients in {need.processes} processes take {held} open files each and the hard limit is {hard}"
+        found.append(("nofile", message, f"--processes {-(-ranks // max(1, hard - SPARE))}, or ulimit -Hn {held} there"))
     if ranks > has.ports - _OTHERS:
         message = f"{on}{ranks} clients on one host need as many ports and net.ipv4.ip_local_port_range gives {has.ports}"
         found.append(("ports", message, way()))

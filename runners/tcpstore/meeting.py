@@ -45,7 +45,7 @@ class Meeting:
 def meet(crew: Crew, name: str, ranks: int, port: int) -> Meeting:
     """Asks all hosts. ``name`` is what rank 0's host shall be called, "" what the list calls it; ``port`` 0 is any."""
     head = crew.head
-    name = name or (head.facts["node"] if _literal(head.host.name) else head.host.name)
+    name = name or head.host.name
     own = list(head.facts["addresses"])
     if _literal(head.host.name) and head.host.name not in own:
         own.insert(0, head.host.name)

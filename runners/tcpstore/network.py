@@ -112,6 +112,14 @@ def descriptors() -> Descriptors:
     return Descriptors(*(most if each == resource.RLIM_INFINITY else each for each in (soft, hard)))
 
 
+def raise_descriptors(wanted: int) -> None:
+    """This process may have ``wanted`` descriptors open, or as many as the hard limit allows; never fewer than before."""
+    has = descriptors()
+    if wanted > has.soft:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, has.hard), hard))
+
+
 def listens(port: int, proc: Path = PROC) -> bool:
     """Whether a socket of this host listens on ``port``; looks without connecting."""
     wanted = f":{port:04X}"

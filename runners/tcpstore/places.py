@@ -52,6 +52,9 @@ class Place(Protocol):
     def load(self) -> Mapping[str, Json]:
         """Makes torch ready; by name, what it can't do and why. Raises EnvironmentProblem."""
 
+    def abilities(self) -> Mapping[str, Mapping[str, Json]]:
+        """By host ("" is this machine), rank 0's first, what ``load`` found that its torch can't do."""
+
     def machines(self) -> list[fit.Machine]:
         """Each host's."""
 
@@ -111,6 +114,7 @@ class Here:
         self._options = options
         self._has = fit.machine()
         self._found: Found | None = None
+        self._left: list[Problem] = []
         self._worker: Worker | None = None
         self._can: Mapping[str, Json] = {}
         self._backlogs = kernel.Backlogs()
@@ -118,6 +122,8 @@ class Here:
     @property
     def found(self) -> Found:
         if self._found is None:
+            # Before anything is looked at: what a killed run left raised is not what this machine has.
+            self._left = [each.problem() for each in kernel.clear()]
             name = self._options.master or names.own_name()
             lookup = names.look_up(name, min(self._options.world_size, _MOST_AT_ONCE))
             self._found = Found(name, lookup.ipv4, lookup, {}, kernel.present(), torch_version() or "")
@@ -130,8 +136,8 @@ class Here:
     def problems(self) -> list[Problem]:
         from runners.tcpstore.checks import preflight
 
-        left = [each.problem() for each in kernel.clear()]
-        return [*left, *preflight(self._options, self.found)]
+        found = preflight(self._options, self.found)
+        return [*self._left, *found]
 
     def facts(self) -> dict[str, Json]:
         found = self.found
@@ -147,6 +153,9 @@ class Here:
         if self._worker is None or not self._worker.alive:
             self._worker, self._can = started()
         return self._can
+
+    def abilities(self) -> Mapping[str, Mapping[str, Json]]:
+        return {"": self._can}
 
     def machines(self) -> list[fit.Machine]:
         return [self._has]

@@ -18,7 +18,6 @@ from runners.tcpstore.places import Place, place
 from runners.tcpstore.plausible import doubt, starts_of
 from runners.tcpstore.starting import torch_version
 from runners.tcpstore.weigh import weights
-from runners.worker import Reply
 from spaces.space import Config, Space
 from spaces.tcpstore import Limits, for_job
 
@@ -124,7 +123,8 @@ class StoreRunner:
             from runners.tcpstore.beside import correction
 
             few = max(where.processes(options.world_size, options.processes))
-            self.message(f"{few} processes hold the clients; measuring what that changes at two smaller sizes")
+            a_host = " a host" if where.hosts else ""
+            self.message(f"{few} processes{a_host} hold the clients; measuring what that changes at two smaller sizes")
             found = correction(self._small, options.world_size, lean, few, len(where.hosts))
             if found is not None:
                 self._beside["correction"] = found.json()
@@ -156,7 +156,8 @@ class StoreRunner:
         if broken:
             return Failure("infeasible", broken[0])
         rounds = starts_of(self._options.world_size, emulated=self.emulated)
-        reply = self._ask(self.job(config, rounds, limit), self._options.processes, self._backlog(config), limit + 5.0)
+        job = self.job(config, rounds, limit)
+        reply = self.place.measure(job, self._options.processes, self._backlog(config), limit + 5.0)
         seconds = time.monotonic() - begun
         if isinstance(reply, Failure):
             return Failure(reply.kind, reply.reason, reply.log, seconds)
@@ -196,15 +197,12 @@ class StoreRunner:
     def _backlog(self, config: Config) -> int:
         return wanted_backlog(self._options.world_size) if config["backlog"] == "raised" else 0
 
-    def _ask(self, job: Job, wanted: int, backlog: int, limit: float) -> Reply | Failure:
-        return self.place.measure(job, wanted, backlog, limit)
-
     def _small(self, clients: int, processes: int, backend: str) -> Start | None:
         """One start of another size, the server first; None when it failed."""
         config: Config = {**self._narrowed.default, "backend": backend, "start": "server_first"}
         job = self.job(config, 1, _PATIENCE)
         record = {**job.json(), "clients": clients, "barriers": 3, "operations": 5}
-        reply = self._ask(Job.of(cast("dict[str, Any]", record)), processes, 0, _PATIENCE)
+        reply = self.place.measure(Job.of(cast("dict[str, Any]", record)), processes, 0, _PATIENCE)
         return None if isinstance(reply, Failure) else Start.of(cast("list[dict[str, Any]]", reply["starts"])[0])
 
     def _diagnose(self, config: Config, starts: list[Start]) -> Diagnosis:

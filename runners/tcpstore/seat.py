@@ -19,9 +19,9 @@ _MODULE = "runners.tcpstore.there"
 # All that the worker imports of ours.
 CARRIED = (
     "spaces.space", "spaces.units", "runners.limits", "runners.options", "runners.process", "runners.runner",
-    "runners.tcpstore.able", "runners.tcpstore.crowd", "runners.tcpstore.figures", "runners.tcpstore.fit",
-    "runners.tcpstore.job", "runners.tcpstore.kernel", "runners.tcpstore.names", "runners.tcpstore.network",
-    "runners.tcpstore.options", "runners.tcpstore.rank", "runners.tcpstore.weigh", _MODULE,
+    "runners.tcpstore.able", "runners.tcpstore.broken", "runners.tcpstore.crowd", "runners.tcpstore.figures",
+    "runners.tcpstore.fit", "runners.tcpstore.job", "runners.tcpstore.kernel", "runners.tcpstore.names",
+    "runners.tcpstore.network", "runners.tcpstore.options", "runners.tcpstore.rank", "runners.tcpstore.weigh", _MODULE,
 )  # fmt: skip
 # The host's own clock ends what nobody else can end any more; no run is as long.
 _LIFE = 14 * 86400.0
@@ -54,7 +54,11 @@ class Seat:
         self._running = self._launcher.start(Job((rank,), _LIFE))
         told = self._running.ask(carry.texts(CARRIED), _BEGIN)
         if isinstance(told, Failure):
-            return unreachable(self.host, self._named(told))
+            named = self._named(told)
+            if named.kind == "environment":
+                return unreachable(self.host, named)
+            mend = f"--python names a Python there that is {carry.OLDEST_SHOWN} or newer and has torch (now {self._python})"
+            return Problem("hosts-python", "error", named.reason, mend)
         self.facts = self._parsed(told)
         return None
 

@@ -81,7 +81,7 @@ def test_case_provider_typo_one_host(tmp_path: Path) -> None:
 @pytest.mark.system
 def test_case_tcp_rxm() -> None:
     of = setup()
-    providers = of.probe(SPACE)
+    providers = of.probe(SPACE.narrow({"provider": "default,tcp", "transport": "default"}))
     assert "tcp" in providers.working("mpi")
     from runners.oneccl.failures import explain
 
@@ -89,7 +89,7 @@ def test_case_tcp_rxm() -> None:
     found = of.starter.start(env, PATIENCE)
     of.close()
     assert isinstance(found, Failure)
-    told = explain(Failure("crash", found.reason, found.log), env, providers.working("mpi"))
+    told = explain(found, env, providers.working("mpi"))
     assert told.kind == "infeasible"
     assert "tcp;ofi_rxm" in told.reason
     assert "OFI fi_getinfo() failed" in told.reason

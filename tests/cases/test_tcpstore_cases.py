@@ -152,6 +152,21 @@ def test_descriptor_limit_forced_is_a_failure_and_not_the_end():
     assert got["left"] == [0, 0, 0, 0]
 
 
+@pytest.mark.system
+@pytest.mark.root
+def test_descriptor_limit_is_raised_for_rank_0_when_asked():
+    asked = {
+        "options": {"world_size": 201, "master": "localhost", "processes": 2, "system": True},
+        "nofile": 128,
+        "configs": [{"start": "server_first"}, {"start": "server_first", "backend": "legacy"}],
+    }
+    got, _ = drive(asked, FILES)
+    assert not [p for p in got["problems"] if p["id"] == "nofile"]
+    for each in got["outcomes"]:
+        assert each["evidence"]["descriptors"] > 200
+    assert got["left"] == [0, 0, 0]
+
+
 # slow-reverse-dns
 
 SILENT = {

@@ -19,11 +19,13 @@ from runners.oneccl.checks import of_setup
 from runners.oneccl.options import Options
 from runners.oneccl.proof import prove
 from runners.oneccl.runner import CclRunner
+from runners.oneccl.seen import SELECTIONS, selected
 from runners.oneccl.setup import Setup
 from runners.oneccl.table import layout
 from runners.oneccl.warm import Step, Warm
 from runners.runner import Failure, Measurement
 from spaces.oneccl import SPACE
+from spaces.oneccl import environment as environment_of
 
 pytestmark = pytest.mark.system
 BASE = SPACE.default
@@ -102,7 +104,7 @@ def test_one_job_times_many_algorithms_and_says_what_ran(runner: CclRunner) -> N
     assert plain.evidence["timed_bytes"] == {}
     timed = other.evidence["timed_bytes"]
     assert isinstance(timed, dict)
-    assert 1024 < timed["1K"] < 1024 + 40
+    assert 1024 - 40 < timed["1K"] < 1024
     assert len(plain.samples) >= 3
 
 
@@ -137,6 +139,22 @@ def test_a_replaced_algorithm_is_found_out() -> None:
     assert not isinstance(proof, Failure), proof
     assert proof.against([(1024, "ring")]) == ""
     assert "where direct is set" in proof.against([(1024, "direct")])
+
+
+def test_what_is_emitted_selects_what_was_measured(runner: CclRunner) -> None:
+    config = {**BASE, "algorithm_small": "nreduce", "algorithm_medium": "recursive_doubling"}
+    found = measured(runner, **config)
+    emitted = environment_of(config)
+    assert emitted == {"CCL_ALLREDUCE": "nreduce:0-16384;recursive_doubling:16385-1048576"}
+    job = warm(runner._setup, {**emitted, "CCL_LOG_LEVEL": "debug"})
+    try:
+        assert not isinstance(job.calls([Step(256, 1, 1, 1), Step(16384, 1, 1, 1)], 1e-6, PATIENCE), Failure)
+        log = job.look(SELECTIONS)
+    finally:
+        job.close()
+    assert isinstance(log, str)
+    ran = selected(log, "allreduce")
+    assert {"1K": ran[256], "64K": ran[16384]} == found.evidence["algorithms"]
 
 
 def test_a_killed_rank_is_a_crash_and_the_next_measurement_works(runner: CclRunner) -> None:
@@ -202,12 +220,12 @@ def tune(folder: Path, *arguments: str, limit: float = 240) -> subprocess.Comple
 
 
 def test_the_command_answers_and_its_files_say_so(tmp_path: Path) -> None:
-    done = tune(tmp_path, "oneccl", *SMALL, "--time", "25s", "--study", "one", "--json")
+    done = tune(tmp_path, "oneccl", *SMALL, "--time", "20s", "--study", "one", "--json")
     answer = json.loads(done.stdout)
     assert done.returncode in (0, 3, 5), done.stderr
     assert gone(f"CT_TEST={tmp_path}")
     if done.returncode == 5:
-        pytest.skip("this machine is too busy for an answer in 25 s")
+        pytest.skip("this machine is too busy for an answer in 20 s")
     assert answer["target"] == "oneccl"
     assert answer["recommended"]["algorithm_small"] in ("default", "direct", "recursive_doubling")
     assert answer["machine"]["oneccl"].startswith("2022")
@@ -218,7 +236,7 @@ def test_the_command_answers_and_its_files_say_so(tmp_path: Path) -> None:
     assert verified.returncode in (0, 3, 5), verified.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_however_it_ends_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tuner", "oneccl", *SMALL, "--time", "5m", "--study", "cut", "--events"]
     pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}

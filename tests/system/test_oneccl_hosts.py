@@ -50,21 +50,20 @@ def test_real_ranks_over_the_link_and_what_hangs_between_them(two_hosts: Rig) ->
         plain = runner.measure(BASE, PATIENCE)
         assert isinstance(plain, Measurement), plain
         assert plain.evidence["provider"] == "tcp"
-        assert plain.metrics["gbs_1M"] < 0.125, "1 Gbit/s carries no more"
+        assert plain.metrics["gbs_1M"] < 0.2, "1 Gbit/s, and what its shaper lets through at once"
         direct = runner.measure({**BASE, "algorithm_large": "direct", "algorithm_medium": "direct"}, PATIENCE)
         assert isinstance(direct, Measurement), direct
         assert direct.evidence["algorithms"] == {"1K": "ring", "1M": "direct"}
         refused = runner.measure({**BASE, "provider": "shm"}, PATIENCE)
         assert isinstance(refused, Failure)
         assert "does not leave a host" in refused.reason
-        hung = of.starter.start({"FI_TCP_IFACE": "lo"}, 12)
+        hung = of.starter.start({"FI_TCP_IFACE": "lo"}, 8)
         assert isinstance(hung, Failure), hung
         assert hung.kind == "timeout", hung
         assert "FI_TCP_IFACE=lo" in hung.reason
-        for provider in ("shm", "^tcp"):  # MPI waits for ever, or sees that it has no address: by chance
-            lost = of.starter.start({"FI_PROVIDER": provider}, 12)
-            assert isinstance(lost, Failure), lost
-            assert lost.kind in ("timeout", "infeasible"), lost
+        lost = of.starter.start({"FI_PROVIDER": "shm"}, 8)  # MPI waits for ever, or sees that it has no address: by chance
+        assert isinstance(lost, Failure), lost
+        assert lost.kind in ("timeout", "infeasible"), lost
         again = runner.measure(BASE, PATIENCE)
         assert isinstance(again, Measurement), "the study goes on"
     assert left(two_hosts) == []
@@ -82,7 +81,7 @@ def test_what_hangs_once_is_not_tried_with_every_other_knob(two_hosts: Rig) -> N
         def start(env: Any, limit: float) -> Any:
             started.append(dict(env))
             # What oneCCL itself would be told of a card that the other host is not behind.
-            return really({**env, "FI_TCP_IFACE": "lo"} if env.get("CCL_ATL_TRANSPORT") == "ofi" else env, min(limit, 12))
+            return really({**env, "FI_TCP_IFACE": "lo"} if env.get("CCL_ATL_TRANSPORT") == "ofi" else env, min(limit, 8))
 
         of.jobs._start = start
         first = runner.measure({**BASE, "transport": "ofi"}, PATIENCE)
@@ -109,6 +108,18 @@ def test_interfaces_are_checked_against_those_of_the_hosts(two_hosts: Rig) -> No
     assert left(two_hosts) == []
 
 
+def test_shared_memory_that_is_too_small_is_named(make_rig: Any) -> None:
+    """Ranks of one host move large messages through /dev/shm and die without a word when it is full."""
+    small = make_rig(("hbA",), shm="1m")
+    with CclRunner(setup(small, ppn=2, pin="", sizes="4M"), SPACE) as runner:
+        assert [each.id for each in of_setup(runner._setup)] == ["oneccl-shm"]
+        died = runner.measure(BASE, PATIENCE)
+        assert isinstance(died, Failure)
+        assert "SIGBUS" in died.reason
+        assert "remount,size=2G /dev/shm" in died.reason
+    assert left(small) == []
+
+
 # -- the whole command, on the first host ------------------------------------------------------------------------------
 
 SMALL = ("--sizes", "1K", "--algorithm-small", "default,direct,recursive_doubling", "--transport", "default", "--provider",
@@ -123,7 +134,7 @@ def command(rig: Rig, folder: Path, *words: str) -> list[str]:
 
 def test_a_host_that_goes_away_ends_the_study_and_it_goes_on_when_it_is_back(two_hosts: Rig, tmp_path: Path) -> None:
     way = ("--hosts", ",".join(two_hosts.names), "--ppn", "1", "--pin", "0,1", "--ssh", shlex.join(two_hosts.ssh))
-    words = ("oneccl", *way, "--python", sys.executable, *SMALL, "--time", "5m", "--trials", "40", "--study", "lost")
+    words = ("oneccl", *way, "--python", sys.executable, *SMALL, "--time", "5m", "--trials", "30", "--study", "lost")
     out = (tmp_path / "out.txt").open("w")
     with out, subprocess.Popen(command(two_hosts, tmp_path, *words, "--events", "--json"), stdout=out, stderr=subprocess.PIPE,
                                text=True) as run:  # fmt: skip

@@ -220,7 +220,7 @@ def test_raised_backlogs_are_put_back_at_the_next_start_at_the_latest(
     }
     done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, env=environment)
     assert "Traceback" not in done.stderr, done.stderr
-    assert json.loads(done.stdout) == {"code": code, "after": after, "next": 0, "then": 4}, done.stderr
+    assert json.loads(done.stdout) == {"code": code, "after": after, "next": 5, "then": 4}, done.stderr
     assert "somaxconn after 4\n" in done.stderr
     assert list((tmp_path / "state").rglob("*.json")) == []
 

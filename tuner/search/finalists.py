@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from runners.runner import Objective
 from spaces.space import Config, Space
@@ -35,6 +36,12 @@ def finalists(space: Space, history: History, objective: Objective, count: int) 
         if space.cost(working[cheapest].config) < min(space.cost(working[i].config) for i in chosen):
             chosen[-1] = cheapest
     return [working[index].config for index in chosen]
+
+
+def expected(space: Space, history: History, objective: Objective, configs: Sequence[Config]) -> list[float]:
+    """What the model believes of each of ``configs``, measured or not, in score."""
+    working = [setting for setting in settings(space, history, objective) if setting.works]
+    return [float(mean) for mean in Model(Encoding(space), working, seed=0).belief(configs).mean]
 
 
 def finalist_share(budget_trials: int) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.oneccl.failures import explain, port_taken
+from runners.oneccl.failures import explain, last_words_lost, port_taken
 from runners.oneccl.proof import Proof
 from runners.oneccl.providers import environment, unlisted
 from runners.oneccl.seen import seen, selected
@@ -98,6 +98,12 @@ def test_failures_say_what_they_mean(said: str, env: dict[str, str], kind: str, 
 def test_a_timeout_and_a_lost_host_stay_what_they_are() -> None:
     for failure in (Failure("timeout", "x", MPI_SAYS), Failure("environment", "b went away", MPI_SAYS)):
         assert explain(failure, {}) is failure
+
+
+def test_an_end_without_words_at_mpis_start_is_tried_again() -> None:
+    assert last_words_lost(Failure("crash", "rank 0 on localhost ended without a word: status 143"))
+    assert not last_words_lost(Failure("crash", "rank 0 on localhost ended with status 3: oneCCL: x"))
+    assert not last_words_lost(explain(Failure("crash", "ended without a word: status 143", MPI_SAYS), {}))
 
 
 def test_a_taken_port_is_tried_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runners.tcpstore.checks import incapable
 from runners.tcpstore.meeting import Meeting, Seen, judged
 from runners.tcpstore.names import Lookup
 
@@ -105,3 +106,19 @@ def test_no_ipv4_is_said() -> None:
     (problem,) = meet(seen("node02", lookup("2001:db8::1"))).problems
     assert problem.id == "ipv6"
     assert "has no IPv4 address on node02, only 2001:db8::1" in problem.message
+
+
+def test_what_torch_lacks_is_told_once_with_its_hosts() -> None:
+    able = {"libuv": "", "legacy": "", "listening_libuv": "", "listening_legacy": ""}
+    assert list(incapable({"a": able, "b": able}, "2.13.0")) == []
+    old = {**able, "listening_libuv": "NotImplementedError: not yet"}
+    (note,) = incapable({"a": able, "b": old, "c": old}, "2.7.1")
+    assert (note.id, note.severity) == ("listening_libuv", "note")
+    assert note.message.startswith("torch 2.7.1 on b and 1 more: the libuv server takes no listening socket (tried): NotImpl")
+    without = {**able, "libuv": "RuntimeError: built without libuv"}
+    (warning,) = incapable({"": without}, "2.5.0")
+    assert (warning.severity, warning.mend) == ("warning", "--backend legacy")
+    assert warning.message == "torch 2.5.0: the libuv server can't be had (tried): RuntimeError: built without libuv"
+    (elsewhere,) = incapable({"a": able, "b": without}, "2.5.0")
+    assert (elsewhere.severity, elsewhere.mend) == ("note", "the same torch as on rank 0's host")
+    assert [each.id for each in incapable({"": {}}, "2.13.0")] == ["libuv", "legacy", "listening_libuv", "listening_legacy"]

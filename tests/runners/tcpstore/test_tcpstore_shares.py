@@ -60,6 +60,10 @@ def test_each_host_is_counted_for_itself():
     assert (found.id, found.severity) == ("nofile", "error")
     assert found.message.startswith("on h0: rank 0 of 1000 needs 1032 open files and its limit is 256")
     assert not shares.problems(hosts(1, 1), 1000, 0, [tight, ROOMY], force=False, raised=True)
+    few = replace(ROOMY, descriptors=network.Descriptors(128, 128))
+    (found,) = shares.problems(hosts(1, 1), 4000, 0, [ROOMY, few], force=False)
+    assert found.message == "on h1: 2000 clients in 4 processes take 532 open files each and the hard limit is 128"
+    assert not shares.problems(hosts(1, 1), 4000, int(found.mend.split()[1].strip(",")), [ROOMY, few], force=False)
     poor = replace(ROOMY, memory=64 << 20)
     (found,) = shares.problems(hosts(1, 1), 1000, 0, [ROOMY, poor], force=True)
     assert (found.id, found.severity) == ("memory", "warning")

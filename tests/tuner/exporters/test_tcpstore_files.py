@@ -316,3 +316,23 @@ def test_start_script_is_a_script(launch, tmp_path: Path):
     (tmp_path / "start.sh").write_text(texts["start.sh"])
     subprocess.run(["sh", "-n", str(tmp_path / "start.sh")], check=True)
     assert tcpstore.lint(texts["start.sh"], {}) == []
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["together", "server_first"])
+def test_start_script_starts_torchrun(start, tmp_path: Path):
+    """On rank 0's own node, which must not wait for itself."""
+    from runners.tcpstore.network import free_ports
+
+    config = {**SPACE.default, "start": start, "address": "ip"}
+    for name, text in tcpstore.render(answer(config, "torchrun"), "start", {}).items():
+        (tmp_path / name).write_text(text)
+    rank = "Path(__file__).with_name(os.environ['RANK']).write_text(os.environ['WORLD_SIZE'])"
+    (tmp_path / "rank.py").write_text(f"import os\nfrom pathlib import Path\n{rank}\n")
+    (port,) = free_ports(1)
+    command = ["sh", str(tmp_path / "start.sh"), "1", "2", "localhost", str(port), str(tmp_path / "rank.py")]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / each).read_text() for each in ("0", "1")] == ["2", "2"]

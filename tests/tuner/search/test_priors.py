@@ -4,15 +4,23 @@ from importlib import resources
 
 import yaml
 
-from spaces import aio
+from spaces import aio, oneccl
 from spaces.space import Config
 from tuner.search.priors import merge, packaged
 
 
-def rows() -> list[dict[str, object]]:
+def rows(target: str = "aio") -> list[dict[str, object]]:
     text = resources.files("tuner.search").joinpath("priors.yaml").read_text(encoding="utf-8")
-    found: list[dict[str, object]] = yaml.safe_load(text)["aio"]
+    found: list[dict[str, object]] = yaml.safe_load(text)[target]
     return found
+
+
+def test_every_recipe_of_oneccl_is_a_setting_of_its_space_with_a_source() -> None:
+    for row in rows("oneccl"):
+        assert str(row["source"]).startswith("https://")
+        config = row["config"]
+        assert isinstance(config, dict)
+        assert oneccl.SPACE.contains({**oneccl.SPACE.default, **config})
 
 
 def test_every_row_is_a_setting_of_the_space_with_a_source() -> None:
