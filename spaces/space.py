@@ -171,13 +171,15 @@ class Space:
     """Knobs, the rules between them, and two judgements that only the target can make.
 
     ``canonical`` maps settings that are the same thing in effect to one of them; ``cost`` ranks settings that perform alike
-    by what they take from the machine (lower is cheaper).
+    by what they take from the machine (lower is cheaper). ``live`` are knobs that a running job can change: settings that
+    differ in nothing else are quick to measure one after the other.
     """
 
     knobs: tuple[Knob, ...]
     rules: tuple[Rule, ...] = ()
     canonical: Callable[[Config], Config] = field(default=_same)
     cost: Callable[[Config], float] = field(default=_free)
+    live: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         names = [knob.name for knob in self.knobs]
@@ -210,6 +212,10 @@ class Space:
     def key(self, config: Config) -> Key:
         """Hashable identity of a setting, values in knob order."""
         return tuple(config[knob.name] for knob in self.knobs)
+
+    def start(self, config: Config) -> Key:
+        """What of a setting is decided when a job starts: the values of all knobs that are not live."""
+        return tuple(config[knob.name] for knob in self.knobs if knob.name not in self.live)
 
     def config(self, key: Key) -> dict[str, Value]:
         return {knob.name: value for knob, value in zip(self.knobs, key, strict=True)}

@@ -62,7 +62,8 @@ def recommend(
             "rounds": result.rounds,
             "decided": result.decided,
             "measurements": dict(Counter(t.phase for t in history)),
-            "settings_tried": len({space.key(t.config) for t in history}),
+            # A baseline may lie outside of a narrowed space.
+            "settings_tried": len({space.key(t.config) for t in history if space.contains(t.config)}),
             "settings": len(space.configs()) if space.size <= ENUMERABLE else space.size,
             "best_by_metric": _best_by_metric(runner, history, config),
             "measured": dict(readings[-1].evidence) if (readings := _readings(history, config)) else {},

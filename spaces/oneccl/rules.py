@@ -171,7 +171,9 @@ def for_job(space: Space, limits: Limits) -> Space:
         return folded
 
     knobs = tuple(_possible(knob, limits) for knob in space.knobs)
-    return replace(space, knobs=knobs, rules=rules(limits), canonical=canonical, cost=cost)
+    # One job holds every algorithm: oneCCL chooses by size, and sizes that differ by a few bytes are timed alike.
+    live = frozenset(knob for knob, _, _ in SIZE_CLASSES)
+    return replace(space, knobs=knobs, rules=rules(limits), canonical=canonical, cost=cost, live=live)
 
 
 def _possible(knob: Knob, limits: Limits) -> Knob:

@@ -220,20 +220,19 @@ def tune(folder: Path, *arguments: str, limit: float = 240) -> subprocess.Comple
 
 
 def test_the_command_answers_and_its_files_say_so(tmp_path: Path) -> None:
-    done = tune(tmp_path, "oneccl", *SMALL, "--time", "20s", "--study", "one", "--json")
+    done = tune(tmp_path, "oneccl", *SMALL, "--time", "4m", "--trials", "30", "--study", "one", "--json")
     answer = json.loads(done.stdout)
-    assert done.returncode in (0, 3, 5), done.stderr
+    assert done.returncode in (0, 3), done.stderr
     assert gone(f"CT_TEST={tmp_path}")
-    if done.returncode == 5:
-        pytest.skip("this machine is too busy for an answer in 20 s")
     assert answer["target"] == "oneccl"
     assert answer["recommended"]["algorithm_small"] in ("default", "direct", "recursive_doubling")
     assert answer["machine"]["oneccl"].startswith("2022")
     assert answer["machine"]["workload"] == {"1K": 1}
     exported = tune(tmp_path, "export", "one", "-o", str(tmp_path / "out"))
     assert exported.returncode == 0, exported.stderr
-    verified = tune(tmp_path, "verify", "one", "--json")
-    assert verified.returncode in (0, 3, 5), verified.stderr
+    if done.returncode == 0:
+        verified = tune(tmp_path, "verify", "one", "--json")
+        assert verified.returncode in (0, 3), verified.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

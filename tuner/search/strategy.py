@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from runners.runner import Objective
 from spaces.space import Config, Key, Space
 from tuner.search import samplers
 from tuner.search.encoding import Encoding
 from tuner.search.known import Setting, settings
+from tuner.search.quick import worth_of
 from tuner.search.surrogate import Model, View, most_telling
 from tuner.trial import History
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Weights = Callable[[Sequence[Config]], NDArray[np.float64]]
 
 
 class Strategy(Protocol):
@@ -72,7 +79,8 @@ class ModelSearch:
             suggested = samplers.suggested(space, most_telling(known), closed, rng)
             if suggested is not None:
                 return suggested
-        return _promising(space, encoding, known, closed, candidates, turn or (False, _SMOOTH), rng)
+        weights = worth_of(space, history)
+        return _promising(space, encoding, known, closed, candidates, turn or (False, _SMOOTH), weights, rng)
 
     def _encoding(self, space: Space) -> Encoding:
         if self._prepared is None or self._prepared[0] is not space:
@@ -87,9 +95,12 @@ def _promising(
     closed: set[Key],
     candidates: Sequence[Config],
     turn: tuple[bool, View],
+    weights: Weights | None,
     rng: random.Random,
 ) -> Config:
-    """What the model of ``turn`` expects most of: a step from the best settings where it says so and there is one."""
+    """What the model of ``turn`` expects most of, for the time that it takes where that differs (``weights``): a step from
+    the best settings where ``turn`` says so and there is one.
+    """
     steps, view = turn
     working = [setting for setting in known if setting.works]
     model = Model(encoding, known, rng.getrandbits(31), view)
@@ -102,11 +113,13 @@ def _promising(
         near = [config for key, config in found.items() if key not in closed]
         gains = model.belief(near).improvement(best) if near else None
         if gains is not None and gains.any():
-            return near[int(gains.argmax())]
+            return near[int((gains * weights(near) if weights else gains).argmax())]
     belief = model.belief(candidates)
     gains = belief.improvement(best)
     if not gains.any():
         return candidates[int(belief.feasible.argmax())]
+    if weights:
+        gains = gains * weights(candidates)
     alike = (gains >= _ALIKE * gains.max()).nonzero()[0]
     return candidates[int(rng.choice(alike))]
 
