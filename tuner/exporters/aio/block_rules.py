@@ -11,9 +11,9 @@ from spaces.aio import SPACE
 from spaces.space import Knob
 from spaces.units import parse_count, parse_flag, parse_size
 from tuner.exporters.aio.block import THREAD_NAMES, TOP, name_in, nested
-from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, alike, misnamed_aio
 from tuner.exporters.aio.options import RENAMED, Options
+from tuner.exporters.issue import Issue
 from tuner.json_text.edit import move, remove, rename, set_value
 from tuner.json_text.scan import Document, Node, Path
 

@@ -8,10 +8,10 @@ from functools import partial
 
 from tuner.exporters import format as contract
 from tuner.exporters.aio import block_rules, model_rules, offload_rules, place_rules
-from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, misnamed_aio, misnamed_zero, offload_meant
 from tuner.exporters.aio.options import Options, read
 from tuner.exporters.format import Finding, mended
+from tuner.exporters.issue import Issue
 from tuner.json_text.edit import drop_comma, remove_member
 from tuner.json_text.scan import Document, Node, NotJson, parse
 

@@ -9,8 +9,8 @@ from functools import partial
 
 from runners.runner import Json
 from spaces.units import parse_flag
-from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import AIO, DEVICES, FIELDS, SECTIONS, ZERO, Kind, alike
+from tuner.exporters.issue import Issue
 from tuner.json_text.edit import rename, set_value
 from tuner.json_text.scan import Document, Node, Path
 

@@ -9,10 +9,10 @@ from runners.runner import Json
 from spaces.aio import SPACE, reserved_events
 from spaces.units import format_size
 from tuner.exporters.aio.block import THREADS, TOP, name_in, nested
-from tuner.exporters.aio.issue import Issue, counted
 from tuner.exporters.aio.model_rules import whole
 from tuner.exporters.aio.names import OPTIMIZER, PARAM, SECTIONS, ZERO, alike
 from tuner.exporters.aio.options import Options
+from tuner.exporters.issue import Issue, counted
 from tuner.json_text.scan import Document, Path
 
 # DeepSpeed's defaults (runtime/zero/offload_config.py).

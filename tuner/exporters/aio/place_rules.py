@@ -7,7 +7,6 @@ from functools import partial
 
 from spaces.aio import SPACE
 from tuner.exporters.aio.block import TOP, nested
-from tuner.exporters.aio.issue import Issue
 from tuner.exporters.aio.names import (
     AIO,
     DEVICES,
@@ -20,6 +19,7 @@ from tuner.exporters.aio.names import (
     offload_meant,
     plain,
 )
+from tuner.exporters.issue import Issue
 from tuner.json_text.edit import rename
 from tuner.json_text.scan import Document, Member, Path
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
 from runners.oneccl import variables
@@ -13,10 +12,9 @@ from runners.oneccl.variable_table import known
 from tuner.exporters import format as contract
 from tuner.exporters import shell
 from tuner.exporters.format import Finding, mended
+from tuner.exporters.issue import Issue
 from tuner.exporters.oneccl.options import read
 from tuner.exporters.shell import Assignment
-
-Edit = Callable[[str], str]
 
 _OTHER_FILES = (".json", ".yaml", ".yml", ".properties", ".py", ".md", ".c", ".cpp", ".csv")
 _RANKS = re.compile(r"(?<!\S)(?:-ppn|-perhost|--ntasks-per-node|--npernode|-npernode|-grr)[ =](?P<n>\d{1,6})(?!\S)")
@@ -24,17 +22,6 @@ _HOSTS = re.compile(r"(?<!\S)(?:--?hosts?|-H)[ =](?P<list>[\w.,:-]+)(?!\S)")
 _NODES = re.compile(r"(?<!\S)(?:--nodes|-N)[ =](?P<n>\d{1,6})(?!\S)")
 _LAUNCHER = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec(?:\.hydra)?|srun)(?=\s|$)")
 _CUT = re.compile(r";(?:[a-z0-9_]+(?::\d+-(?:\d+|max))?;?)+(?=\s|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """A finding with the edit that mends it, None where only a user can decide."""
-
-    line: int
-    key: str
-    message: str
-    mend: str
-    edit: Edit | None = None
 
 
 def matches(filename: str, text: str) -> bool:
@@ -54,7 +41,7 @@ def matches(filename: str, text: str) -> bool:
 def lint(text: str, options: contract.Options) -> list[Finding]:
     """Every finding, in line order."""
     job = _job(text, options)
-    return [Finding(i.line, i.key, i.message, i.mend, i.edit is not None) for i in _issues(text, job)]
+    return [issue.finding for issue in _issues(text, job)]
 
 
 def fix(text: str, options: contract.Options) -> str:

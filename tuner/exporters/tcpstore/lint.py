@@ -9,9 +9,9 @@ from functools import partial
 from runners.tcpstore.fit import SPARE
 from tuner.exporters import format as contract
 from tuner.exporters.format import Finding, mended
+from tuner.exporters.issue import Issue
 from tuner.exporters.tcpstore import nodes, settings
 from tuner.exporters.tcpstore.env import LIBUV, OURS, OWN_STORE
-from tuner.exporters.tcpstore.issue import Issue
 from tuner.exporters.tcpstore.options import Options, read
 from tuner.exporters.tcpstore.settings import Assignment
 
@@ -50,7 +50,7 @@ def matches(filename: str, text: str) -> bool:
 
 def lint(text: str, options: contract.Options) -> list[Finding]:
     """Every finding, in line order."""
-    return [Finding(i.line, i.key, i.message, i.mend, i.edit is not None) for i in _issues(text, read(options))]
+    return [issue.finding for issue in _issues(text, read(options))]
 
 
 def fix(text: str, options: contract.Options) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tuner.exporters.issue import Issue
 from tuner.exporters.tcpstore import settings
-from tuner.exporters.tcpstore.issue import Issue
 
 _LOCAL = re.compile(r"(?:localhost|127\.[0-9.]+|\[?::1\]?)(?::\d+)?$")
 # torchrun takes each of its options from a variable PET_… too.
