@@ -137,3 +137,17 @@ class Runner(Protocol):
     def __enter__(self) -> Runner: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+class WritesNothing:
+    """The part of a Runner whose measurements write nothing to a device of the user's."""
+
+    def bytes_per_measurement(self) -> int:
+        return 0
+
+    def bytes_to_prepare(self) -> int:
+        return 0
+
+    @property
+    def bytes_prepared(self) -> int:
+        return 0

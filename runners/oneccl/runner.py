@@ -17,7 +17,7 @@ from runners.oneccl.setup import Setup
 from runners.oneccl.table import DEFAULT, table
 from runners.oneccl.warm import Step, Warm
 from runners.oneccl.ways import Ways
-from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem
+from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem, WritesNothing
 from spaces.oneccl import (
     class_of,
     environment,
@@ -34,7 +34,7 @@ _SECONDS, _ROUNDS, _MOST_CALLS = 0.06, 6, 600
 _LEAST_LIMIT, _PATIENCE = 20.0, 30.0
 
 
-class CclRunner:
+class CclRunner(WritesNothing):
     """Times a job's collectives with any setting. ``message`` is called with a sentence before something takes long."""
 
     objective = Objective("time_us", "us", maximise=False)
@@ -123,16 +123,6 @@ class CclRunner:
 
     def _transports(self) -> set[str]:
         return {transport_of({"transport": value}, self._setup.transport) for value in self.space["transport"].domain.values}
-
-    def bytes_per_measurement(self) -> int:
-        return 0
-
-    def bytes_to_prepare(self) -> int:
-        return 0
-
-    @property
-    def bytes_prepared(self) -> int:
-        return 0
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 
+from runners.hosts.host import BadEntry, checked_name, shown
 from runners.runner import EnvironmentProblem, Json, Problem, Severity, UsageError
 from runners.tcpstore import fit, kernel, names, network
 from runners.tcpstore.crew import Unreachable
@@ -16,6 +18,8 @@ from runners.tcpstore.places import Found, Place, place, words
 from runners.tcpstore.starting import torch_version
 from runners.tcpstore.weigh import weights
 
+# No job has more; what is longer is a slip.
+MOST_RANKS = 10_000_000
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 _TRIED = {
     "libuv": "the libuv server",
@@ -42,25 +46,35 @@ def problems(options: Options) -> list[Problem]:
 
 def check_options(options: Options) -> None:
     """Raises UsageError for the first value that can't be used."""
-    if options.world_size < 2:
-        raise UsageError("world-size", options.world_size, "must be at least 2: one rank waits for nobody")
+    if not 2 <= options.world_size <= MOST_RANKS:
+        raise UsageError("world-size", options.world_size, f"must be from 2 (one rank waits for nobody) to {MOST_RANKS}")
     if not 0 <= options.port < 1 << 16:
         raise UsageError("port", options.port, "must be from 1 to 65535, or 0 for a free one")
     if not 0 <= options.barriers <= 1000:
         raise UsageError("barriers", options.barriers, "must be from 0 to 1000")
-    if options.processes < 0:
-        raise UsageError("processes", options.processes, "must be at least 1, or 0 for what fits")
+    if not 0 <= options.processes <= options.world_size:
+        why = f"must be from 1 to --world-size {options.world_size}, or 0 for what fits"
+        raise UsageError("processes", options.processes, why)
+    if options.master:
+        _check_master(options.master)
     weights(options.weigh, options.barriers)
     words(options.ssh)
     predicted_sizes(options)
 
 
+def _check_master(master: str) -> None:
+    try:
+        checked_name(master)
+    except BadEntry as error:
+        raise UsageError("master", shown(master)[1:-1], str(error)) from None
+
+
 def predicted_sizes(options: Options) -> tuple[int, ...]:
     """World sizes to extrapolate to. Raises UsageError."""
     sizes = []
-    for part in filter(None, options.predict.split(",")):
-        if not part.strip().isdecimal() or not options.world_size < int(part) <= 10_000_000:
-            why = f"write whole numbers above --world-size {options.world_size}, like 4096,32768"
+    for part in options.predict.split(",") if options.predict else []:
+        if not re.fullmatch(r" *[0-9]{1,9} *", part) or not options.world_size < int(part) <= MOST_RANKS:
+            why = f"write whole numbers above --world-size {options.world_size} and up to {MOST_RANKS}, like 4096,32768"
             raise UsageError("predict", options.predict, why)
         sizes.append(int(part))
     return tuple(sizes)

@@ -126,7 +126,8 @@ def own_name() -> str:
 def hosts_line(lookup: Lookup) -> str:
     """The line of /etc/hosts that answers both ways of asking."""
     address = lookup.ipv4 or (lookup.addresses[0] if lookup.addresses else "ADDRESS")
-    return f"::ffff:{address} {lookup.host}" if ":" not in address else f"{address} {lookup.host}"
+    name = "NAME" if lookup.host in (address, *lookup.addresses) else lookup.host
+    return f"::ffff:{address} {name}" if ":" not in address else f"{address} {name}"
 
 
 def mend(lookup: Lookup) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,8 +91,18 @@ def words(command: str) -> tuple[str, ...]:
         found = tuple(shlex.split(command))
     except ValueError:
         raise UsageError("ssh", command, "a quote is not closed") from None
-    if not found:
-        raise UsageError("ssh", "''", "name a program, like ssh")
+    if not found or not found[0]:
+        raise UsageError("ssh", command or "''", "name a program, like ssh")
+    return found
+
+
+def _installed(command: str) -> tuple[str, ...]:
+    """``--ssh`` as an argument list whose program is on this machine. Raises UsageError."""
+    found = words(command)
+    if shutil.which(found[0]) is None:
+        raise UsageError(
+            "ssh", command, f"{found[0]} is no program on this machine; install it (openssh-client) or name another"
+        )
     return found
 
 
@@ -102,7 +113,7 @@ def place(options: Options) -> Place:
         return Here(options)
     from runners.tcpstore.abroad import Abroad
 
-    return Abroad(options, hosts, words(options.ssh), options.python or sys.executable)
+    return Abroad(options, hosts, _installed(options.ssh), options.python or sys.executable)
 
 
 class Here:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
 
-from runners.runner import Failure, Json, Measurement, Objective, Outcome, Problem
+from runners.runner import Failure, Json, Measurement, Objective, Outcome, Problem, WritesNothing
 from runners.tcpstore import checks, figures, fit, kernel, switches
 from runners.tcpstore.diagnosis import Diagnosis, diagnose, wanted_backlog
 from runners.tcpstore.figures import Start
@@ -31,7 +31,7 @@ _OLD = (
 )
 
 
-class StoreRunner:
+class StoreRunner(WritesNothing):
     """Starts ``world_size`` ranks again and again where they shall run, with real servers and clients.
 
     ``message`` is called with a sentence before something takes long.
@@ -139,16 +139,6 @@ class StoreRunner:
             self._beside["prediction"] = predicted.json()
             self._sentences += predicted.sentences()
 
-    def bytes_per_measurement(self) -> int:
-        return 0
-
-    def bytes_to_prepare(self) -> int:
-        return 0
-
-    @property
-    def bytes_prepared(self) -> int:
-        return 0
-
     def measure(self, config: Config, limit: float) -> Outcome:
         """Some starts of the job; their number falls with its size."""
         begun = time.monotonic()
@@ -245,7 +235,7 @@ class StoreRunner:
             **self._over_hosts(starts),
             "backlog": self._backlog(config) or self.place.found.backlogs.get(kernel.SOMAXCONN),
             "warnings": [
-                *([f"{found.sentence}: {found.mend}"] if found.outside else []),
+                f"{found.sentence}: {found.mend}" if found.outside else f"{found.sentence}; {found.mend}",
                 *([] if server["libuv"] else [_OLD]),
                 *self._sentences,
             ],

@@ -27,6 +27,7 @@ CARRIED = (
 _LIFE = 14 * 86400.0
 _BEGIN, _LOAD, _ANSWER = 60.0, 180.0, 30.0
 _QUESTIONS = 6
+_NO_PROGRAM = "its program can't be started"
 _ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -55,10 +56,11 @@ class Seat:
         told = self._running.ask(carry.texts(CARRIED), _BEGIN)
         if isinstance(told, Failure):
             named = self._named(told)
-            if named.kind == "environment":
+            if named.kind == "environment" and _NO_PROGRAM not in named.reason:
                 return unreachable(self.host, named)
             mend = f"--python names a Python there that is {carry.OLDEST_SHOWN} or newer and has torch (now {self._python})"
-            return Problem("hosts-python", "error", named.reason, mend)
+            reason = named.reason.replace(_NO_PROGRAM, f"{self._python} can't be started", 1)
+            return Problem("hosts-python", "error", reason.replace("its worker", self._python, 1), mend)
         self.facts = self._parsed(told)
         return None
 
@@ -104,6 +106,8 @@ class Seat:
         name = self.host.name
         reason = failure.reason.replace(f"rank 0 on {name}: ", f"{name}: ", 1)
         reason = reason.replace(f"rank 0 on {name} ", f"{name}: its worker ", 1)
+        if reason.startswith("the job "):
+            reason = reason.replace("the job ", f"{name}: its worker ", 1)
         return Failure(failure.kind, reason, failure.log, failure.seconds)
 
     def _parsed(self, line: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def weights(text: str, barriers: int) -> Weights:
         if name in found:
             raise UsageError("weigh", text, f"{name} is named twice")
         if not _NUMBER.fullmatch(value):
-            raise UsageError("weigh", text, f"{name} must be a number that is not below zero, like {name}=2 or {name}=0.5")
+            raise UsageError("weigh", text, f"{name} must be a number from 0 to 999999999, like {name}=2 or {name}=0.5")
         found[name] = float(value)
     if "barrier" in found and barriers != 1:
         raise UsageError("weigh", text, f"barrier={found['barrier']:g} and --barriers {barriers} say the same thing; give one")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from runners.runner import UsageError
-from runners.tcpstore import checks, fit, network
+from runners.tcpstore import checks, fit, names, network
+from runners.tcpstore.names import Lookup
 from runners.tcpstore.options import Options
 from runners.tcpstore.places import Found, place
 from runners.tcpstore.switches import known, switch
@@ -282,6 +283,9 @@ def test_listening_socket_found_by_trying():
     for each, server in zip(got["outcomes"], ("libuv", "legacy"), strict=True):
         if "metrics" in each:
             assert each["evidence"]["server"] == server
+            # What bounds a start is said of every setting, also where nothing is to be mended.
+            assert f"{each['evidence']['bound_by']} takes " in each["evidence"]["warnings"][0]
+            assert each["evidence"]["mend"] in each["evidence"]["warnings"][0]
         else:
             assert (each["kind"], "tried" in each["reason"]) == ("infeasible", True)
 
@@ -298,11 +302,32 @@ def test_listening_socket_found_by_trying():
         ({"predict": "12"}, "--predict 12"),
         ({"predict": "4096,x"}, "--predict 4096,x"),
         ({"processes": -2}, "--processes -2"),
+        ({"processes": 10**20}, "--processes 100000000000000000000: must be from 1 to --world-size 64"),
+        ({"world_size": 10**20}, "--world-size 100000000000000000000: must be from 2"),
+        ({"predict": ","}, "--predict ,: write whole numbers above"),
+        ({"predict": "4096,,8192"}, "--predict 4096,,8192: write whole numbers above"),
+        ({"predict": "²"}, "--predict ²"),
+        ({"predict": "9" * 5000}, "up to 10000000"),
+        ({"master": ";touch x"}, "--master ;touch x: ';touch x' is not a host's name"),
+        ({"master": "-x"}, "begins with '-'"),
+        ({"master": "10.0.0.300"}, "is not an IPv4 address"),
+        ({"ssh": "''"}, "name a program, like ssh"),
+        ({"weigh": "creation=1e308"}, "creation must be a number from 0 to 999999999"),
     ],
 )
 def test_wrong_options_name_themselves(options, named):
     with pytest.raises(UsageError, match=re.escape(named)):
         checks.check_options(Options(**options))
+
+
+def test_an_ssh_that_is_not_there_is_named_before_any_host_is_asked():
+    with pytest.raises(UsageError, match=r"--ssh nosuchssh -v: nosuchssh is no program on this machine"):
+        place(Options(hosts="a,b", ssh="nosuchssh -v"))
+
+
+def test_the_line_for_an_address_leaves_its_name_to_the_user():
+    assert names.hosts_line(Lookup("10.0.0.1", ("10.0.0.1",), 0.0, 0.0)) == "::ffff:10.0.0.1 NAME"
+    assert names.hosts_line(Lookup("node01", ("10.0.0.1",), 0.0, 0.0)) == "::ffff:10.0.0.1 node01"
 
 
 def test_no_switch_no_file():

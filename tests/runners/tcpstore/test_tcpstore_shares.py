@@ -96,7 +96,7 @@ def test_weights_as_they_are_spelled():
         ("barriers=2", "'barriers=2' is none of creation=W and barrier=W"),
         ("creation", "'creation' is none of"),
         ("creation=1,", "'nothing' is none of"),
-        ("creation=-1", "creation must be a number that is not below zero"),
+        ("creation=-1", "creation must be a number from 0 to"),
         ("barrier=many", "barrier must be a number"),
         ("barrier=nan", "barrier must be a number"),
         ("creation=1,creation=2", "creation is named twice"),

@@ -222,6 +222,30 @@ def test_lint_line(line, key, safe):
         assert tcpstore.lint(tcpstore.fix(text, {}), {}) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MASTER_PORT={n}",
+        "torchrun --nnodes={n} --nproc-per-node={n} x.py",
+        "ulimit -n {n}; torchrun x.py",
+        "sysctl -w net.core.somaxconn={n}; torchrun x.py",
+        "MASTER_ADDR=localhost torchrun --nnodes={n} x.py",
+        "init_process_group('tcp://h:{n}?use_libuv={n}')",
+    ],
+)
+def test_numbers_too_long_for_python_are_no_mistake_of_ours(line):
+    for found in tcpstore.lint(line.format(n="9" * 5000), {"world_size": 8}):
+        assert len(found.message) < 300
+    with_port = tcpstore.lint(line.format(n="9" * 5000) + "\nMASTER_PORT=" + "0" * 5000 + "80", {})
+    assert any(found.key == "MASTER_PORT" for found in with_port)
+
+
+def test_a_value_that_our_files_do_not_know():
+    (found,) = tcpstore.lint("CLUSTERTUNE_BARRIER=fast\nCLUSTERTUNE_START=$how\nCLUSTERTUNE_ADDRESS=ip\n", {})
+    assert (found.line, found.key, found.safe) == (1, "CLUSTERTUNE_BARRIER", False)
+    assert "'fast' is none of keys, counter, store_barrier" in found.message
+
+
 def test_lint_against_the_job_s_size():
     text = "ulimit -n 1024\nsysctl -w net.core.somaxconn=128\nUSE_LIBUV=1\n"
     found = tcpstore.lint(text, {"world_size": 2000})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from runners.tcpstore.fit import SPARE
+from spaces.tcpstore import SPACE
 from tuner.exporters import format as contract
 from tuner.exporters.format import Finding, mended
 from tuner.exporters.issue import Issue
@@ -15,6 +16,8 @@ from tuner.exporters.tcpstore.env import LIBUV, OURS, OWN_STORE
 from tuner.exporters.tcpstore.options import Options, read
 from tuner.exporters.tcpstore.settings import Assignment
 
+# Characters of a value that are quoted.
+_SHOWN = 40
 _TRUE = {"true", "yes", "on", "y", "t"}
 _MISSPELT = {
     "MASTER_ADDRESS": "MASTER_ADDR",
@@ -36,9 +39,9 @@ _URL_SWITCH = re.compile(r"(?<=[?&])use_libuv=(?P<value>[^&\s\"'#]*)")
 _URL = re.compile(r"\btcp://(?P<rest>[^\s\"'?]*)")
 _OPTION = re.compile(r"\s--use[_-]libuv(?:[= ](?:True|False|true|false|0|1))?(?=\s|$)")
 _CONF = re.compile(r"(?P<head>--rdzv[_-]conf[= ][\"']?)(?P<body>[^\s\"']+)")
-_ULIMIT = re.compile(r"\bulimit\s+(?:-[HS]*n|-n)\s+(?P<n>\d+)")
-_BACKLOG = re.compile(r"net\.core\.somaxconn\s*=\s*(?P<n>\d+)")
-_NODES = re.compile(r"--nnodes[= ](?P<n>\d+)")
+_ULIMIT = re.compile(r"\bulimit\s+(?:-[HS]*n|-n)\s+(?P<n>[0-9]{1,9})(?![0-9])")
+_BACKLOG = re.compile(r"net\.core\.somaxconn\s*=\s*(?P<n>[0-9]{1,9})(?![0-9])")
+_NODES = re.compile(r"--nnodes[= ](?P<n>[0-9]{1,7})(?![0-9])")
 
 
 def matches(filename: str, text: str) -> bool:
@@ -97,6 +100,8 @@ def _variables(text: str, options: Options) -> Iterator[Issue]:
             yield from _port(each)
         elif each.name == "MASTER_ADDR":
             yield from _address(each, text)
+        elif each.name in OURS.values():
+            yield from _ours(each)
 
 
 def _renamed(text: str, name: str, right: str) -> str:
@@ -139,8 +144,17 @@ def _removed(text: str, name: str) -> str:
 def _port(each: Assignment) -> Iterator[Issue]:
     if "$" in each.value:
         return
-    if not each.value.isdecimal() or not 0 < int(each.value) < 1 << 16:
-        yield Issue(each.line, each.name, f"{each.value!r} is no port: torch takes a number from 1 to 65535", "like 29500")
+    if not re.fullmatch(r"[0-9]{1,9}", each.value) or not 0 < int(each.value) < 1 << 16:
+        said = f"{each.value[:_SHOWN]!r}{'…' if len(each.value) > _SHOWN else ''}"
+        yield Issue(each.line, each.name, f"{said} is no port: torch takes a number from 1 to 65535", "like 29500")
+
+
+def _ours(each: Assignment) -> Iterator[Issue]:
+    knob = next(knob for knob, variable in OURS.items() if variable == each.name)
+    values = [str(value) for value in SPACE[knob].domain.values]
+    if "$" not in each.value and each.value not in values:
+        message = f"{each.value[:_SHOWN]!r} is none of {', '.join(values)}: rendezvous.py and start.sh don't know it"
+        yield Issue(each.line, each.name, message, f"{each.name}={SPACE.default[knob]}")
 
 
 def _address(each: Assignment, text: str) -> Iterator[Issue]:
