@@ -12,7 +12,6 @@ from typing import Any
 
 from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
 from spaces.space import ENUMERABLE, BadValue, Space, Value
-from spaces.units import parse_size
 from tuner import files, machine
 from tuner.budget import Budget
 from tuner.database import default_storage
@@ -27,9 +26,6 @@ from tuner.storage import Storage, new_name
 from tuner.study import Header, Study
 from tuner.targets import Target, load
 from tuner.tuning import Tuning
-
-# Measurements that a usual search and its race take, and what nobody expects to be exceeded unasked (10 GB).
-_ENOUGH, _MOST_WRITTEN = 70, 9 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +72,12 @@ def start(ask: Ask, reporter: Reporter) -> Recommendation:
 @contextlib.contextmanager
 def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator[Opened]:
     """A new study; ``experience``: what earlier studies of this user proved is known."""
-    check(ask.request)
+    request = _with_defaults(ask.request, ask.target.defaults)
+    check(request)
     with user_mistakes():
         space = ask.target.space.narrow(ask.narrow)
         runner = ask.target.create(ask.options, space)
     with user_mistakes(), runner:
-        request = _with_defaults(ask.request, ask.target.defaults, runner)
         _refuse_empty(runner.space)
         warnings = _preflight(runner, reporter)
         baseline, notes = _baseline(ask.target, request, ask.options)
@@ -246,13 +242,8 @@ def _refuse_illegal(space: Space, baseline: Mapping[str, Value], request: Reques
         raise WrongUsage(f"--baseline {request.baseline}: its settings can't run here: {'; '.join(broken)}")
 
 
-def _with_defaults(request: Request, defaults: Mapping[str, str], runner: Runner) -> Request:
-    """What the user left open, as the target usually has it; more bytes where single measurements are large."""
+def _with_defaults(request: Request, defaults: Mapping[str, str]) -> Request:
     missing = {name: value for name, value in defaults.items() if getattr(request, name) is None}
-    if "max_write" in missing:
-        enough = runner.bytes_to_prepare() + _ENOUGH * runner.bytes_per_measurement()
-        usual = parse_size(missing["max_write"])
-        missing["max_write"] = f"{max(usual, min(enough, _MOST_WRITTEN)) >> 20}M"
     return replace(request, **missing)  # type: ignore[arg-type]
 
 

@@ -8,8 +8,8 @@ from spaces.space import Space
 
 OPTIONS = Options
 EXAMPLE = "tune aio --device /mnt/nvme --block-size 256K:8M --threads 1,2,4,8 --read-share 0.7"
-# What people spend on a first look at a disk without asking anybody.
-DEFAULTS = {"time": "2m", "max_write": "5G"}
+# About two minutes and 10 GB (9 GiB and a little) are what people spend on a first look at a disk without asking anybody.
+DEFAULTS = {"time": "2m", "max_write": "9G"}
 
 
 def create(options: Options, space: Space) -> Runner:

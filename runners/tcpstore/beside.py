@@ -96,6 +96,7 @@ class Prediction:
 
     def sentences(self) -> list[str]:
         found = []
+        measured = sorted({n for pair in self.growths.values() for n, _ in pair[0].points})
         for size in self.sizes:
             parts = []
             for name, (creation, cpu) in self.growths.items():
@@ -104,8 +105,8 @@ class Prediction:
                     f"{name} {_time(creation.at(size))} ({_time(low)} to {_time(high)}), of which rank 0 computes "
                     f"{_time(cpu.at(size))}"
                 )
-            found.append(f"{size} ranks, extrapolated and not measured: {'; '.join(parts)}")
-        measured = sorted({n for pair in self.growths.values() for n, _ in pair[0].points})
+            how = "extrapolated and not measured" if size > measured[-1] else "by the fit through what was measured"
+            found.append(f"{size} ranks, {how}: {'; '.join(parts)}")
         models = ", ".join(
             f"{name} {'with' if pair[0].square_chosen else 'without'} a square" for name, pair in self.growths.items()
         )
@@ -116,8 +117,7 @@ class Prediction:
             else "this one host, all of whose clients share"
         )
         found.append(
-            f"extrapolated from {measured[0]} to {measured[-1]} ranks on {where} its cores; "
-            f"growth {models}; published: {others}"
+            f"measured from {measured[0]} to {measured[-1]} ranks on {where} its cores; growth {models}; published: {others}"
         )
         return found
 

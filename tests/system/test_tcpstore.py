@@ -176,7 +176,7 @@ def tune(tmp_path: Path, *arguments: str, limit: float = 280) -> tuple[int, dict
 def test_tune_tcpstore_answers(tmp_path: Path) -> None:
     code, answer, _ = tune(
         tmp_path, "tcpstore", "--world-size", "8", "--time", "150s", "--start", "together,listening", "--barrier", "keys",
-        "--address", "name", "--predict", "64",
+        "--address", "name", "--predict", "4096",
     )  # fmt: skip
     assert code in (0, 3), answer
     assert answer["target"] == "tcpstore"
@@ -186,7 +186,7 @@ def test_tune_tcpstore_answers(tmp_path: Path) -> None:
     assert metrics["startup_ms"] > 0
     assert evidence["measured"]["server"] == answer["recommended"]["backend"]  # type: ignore[index]
     assert evidence["measured"]["prediction"]["extrapolated"] is True
-    assert any("64 ranks, extrapolated and not measured" in each for each in answer["warnings"])  # type: ignore[attr-defined]
+    assert any("4096 ranks, extrapolated and not measured" in each for each in answer["warnings"])  # type: ignore[attr-defined]
     if code == 0:
         assert "CLUSTERTUNE_START=listening" in answer["files"]["tcpstore.env"]  # type: ignore[index]
 

@@ -25,9 +25,12 @@ _LOOKS = (0, 4, 8)
 # a gain that small is not worth a change.
 _EASY_LEAD, _EASY_SHARE = 0.01, 0.3
 
-# The same lower bar holds where so many settings in a row came no better than one before them: the next ones may, but at a
+# A bar between the two holds where so many settings in a row came no better than one before them: the next ones may, but at a
 # gain that the race could hardly tell from none.
 _IDLE, _IDLE_SHARE = 30, 0.2
+
+# Noise may hide a gain that is worth having: however noisy a machine is, no bar is higher than this.
+_HIGHEST = 0.0075
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
     if len(measured) < _LEAST_SETTINGS:
         return None
     noise = pooled_noise(history, objective)
-    floor, easy_floor = min(_NOISE_SHARE * noise, _MOST), _EASY_SHARE * noise
+    floor = min(_NOISE_SHARE * noise, _MOST)
+    idle_floor, easy_floor = (min(share * noise, _HIGHEST) for share in (_IDLE_SHARE, _EASY_SHARE))
     small = easy = idle = True
     outlook = None
     for look in reversed(_LOOKS):
@@ -61,7 +65,7 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
             return None
         small = small and outlook.gain < floor
         easy = easy and outlook.gain < easy_floor and outlook.lead < _EASY_LEAD
-        idle = idle and outlook.gain < _IDLE_SHARE * noise and outlook.idle >= _IDLE - look
+        idle = idle and outlook.gain < idle_floor and outlook.idle >= _IDLE - look
         if not (small or easy or idle):
             return None
     assert outlook is not None

@@ -71,6 +71,12 @@ def test_prediction_says_that_it_is_one():
     assert "98304 ranks legacy init over 30 min" in said[1]
 
 
+def test_a_size_within_the_measured_ones_is_not_called_extrapolated():
+    said = Prediction((512, 4096), {"libuv": (grow(noisy(linear, 1)), grow(noisy(linear, 2)))}).sentences()
+    assert "512 ranks, by the fit through what was measured: libuv" in said[0]
+    assert "4096 ranks, extrapolated and not measured: libuv" in said[1]
+
+
 def test_ladder_stays_on_the_machine():
     tight = largest(Machine(Descriptors(1024, 4096), 28000, 16 << 30, 30000, 2))
     assert ladder(64, tight)[0] == 992

@@ -340,6 +340,8 @@ def test_start_script_is_a_script(launch, tmp_path: Path):
     (tmp_path / "start.sh").write_text(texts["start.sh"])
     subprocess.run(["sh", "-n", str(tmp_path / "start.sh")], check=True)
     assert tcpstore.lint(texts["start.sh"], {}) == []
+    few = subprocess.run(["sh", str(tmp_path / "start.sh"), "0", "8"], capture_output=True, text=True, check=False)
+    assert (few.returncode, few.stderr.startswith("usage: start.sh ")) == (2, True)
 
 
 @pytest.mark.system

@@ -7,6 +7,7 @@ _HEAD = """\
 # Starts {what} of a job with the settings in tcpstore.env, which lies beside this file.
 # Usage: {usage}
 set -eu
+[ "$#" -ge 5 ] || {{ echo "usage: {usage}" >&2; exit 2; }}
 here=$(cd "$(dirname "$0")" && pwd)
 set -a
 . "$here/tcpstore.env"
