@@ -29,8 +29,8 @@ _EASY_LEAD, _EASY_SHARE = 0.01, 0.3
 # gain that the race could hardly tell from none.
 _IDLE, _IDLE_SHARE = 30, 0.2
 
-# Noise may hide a gain that is worth having: however noisy a machine is, no bar is higher than this.
-_HIGHEST = 0.0075
+# Noise may hide a gain that is worth having: however noisy a machine is, these bars are no higher than this.
+_MOST_EASY, _MOST_IDLE = 0.015, 0.0075
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def worth(space: Space, history: History, objective: Objective) -> str | None:
         return None
     noise = pooled_noise(history, objective)
     floor = min(_NOISE_SHARE * noise, _MOST)
-    idle_floor, easy_floor = (min(share * noise, _HIGHEST) for share in (_IDLE_SHARE, _EASY_SHARE))
+    easy_floor, idle_floor = min(_EASY_SHARE * noise, _MOST_EASY), min(_IDLE_SHARE * noise, _MOST_IDLE)
     small = easy = idle = True
     outlook = None
     for look in reversed(_LOOKS):
