@@ -11,13 +11,13 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import BadValue
-from tuner.cli import comparing, exporting, following, looking, signals, tuning
+from tuner.cli import comparing, exporting, following, looking, signals, tuning, words
 from tuner.errors import Interrupted, NotUsable, TunerError, WrongUsage
 
 _HELP = """Finds the settings that make this machine fast, proves it, and writes them down ready to use.
@@ -78,6 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     _never_fail_to_print()
     as_json = "--json" in arguments
     try:
+        words.refuse_empty(arguments)
         command = typer.main.get_command(build())
         result = command.main(args=list(arguments), prog_name="tune", standalone_mode=False)
     except (TunerError, BadValue, UsageError, EnvironmentProblem) as error:
@@ -97,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]
             return WrongUsage.exit_code
-        return _tell(_usage(error) if hasattr(error, "format_message") else _bug(error), as_json)
+        return _tell(words.usage(error, arguments) if hasattr(error, "format_message") else _bug(error), as_json)
     return int(result or 0)
 
 
@@ -107,13 +108,6 @@ def _as_tuner_error(error: Exception) -> TunerError:
     if isinstance(error, EnvironmentProblem):
         return NotUsable(error.message, error.mend)
     return WrongUsage(str(error))
-
-
-def _usage(error: Any) -> WrongUsage:
-    """What Typer found wrong with the words of the command."""
-    context = getattr(error, "ctx", None)
-    where = f"`{context.command_path} --help` shows how" if context is not None else "`tune --help` shows how"
-    return WrongUsage(str(error.format_message()).replace("Value error, ", "").rstrip("."), where)
 
 
 def _bug(error: Exception) -> TunerError:
