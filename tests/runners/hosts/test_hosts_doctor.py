@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parents[3]
 def doctor(rig: Rig, hosts: str, *more: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
     words = [*rig[0].inside, "env", f"--chdir={ROOT}", sys.executable, "-m", "tuner", "doctor", "hosts", "--json"]
     words += ["--hosts", hosts, "--python", sys.executable, "--ssh", shlex.join(rig.ssh), *more]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "NO_COLOR": "1"})
+    # Programs of this environment, an mpirun among them, are on no other host's path.
+    path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != Path(sys.executable).parent)
+    environment = {**os.environ, "NO_COLOR": "1", "PATH": path}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert done.stderr == ""
     problems: dict[str, list[dict[str, str]]] = {}
     for each in json.loads(done.stdout)["problems"]:
@@ -85,7 +88,8 @@ def test_mistakes_of_the_user_get_a_sentence() -> None:
         (["--hosts", "-oProxyCommand=touch x"], "begins with '-'"),
         ([], "no host is named"),
         (["--hosts", "a", "--ssh", "'"], "a quote is not closed"),
-        (["--hosts", "a", "--ssh", ""], "name a program"),
+        (["--hosts", "a", "--ssh", ""], "the value is empty"),
+            (["--hosts", "a", "--ssh", " "], "name a program"),
     ):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PBS_"))}
         done = subprocess.run(
