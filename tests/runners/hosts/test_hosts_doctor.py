@@ -89,7 +89,7 @@ def test_mistakes_of_the_user_get_a_sentence() -> None:
         ([], "no host is named"),
         (["--hosts", "a", "--ssh", "'"], "a quote is not closed"),
         (["--hosts", "a", "--ssh", ""], "the value is empty"),
-            (["--hosts", "a", "--ssh", " "], "name a program"),
+        (["--hosts", "a", "--ssh", " "], "name a program"),
     ):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PBS_"))}
         done = subprocess.run(
