@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 from runners.runner import Objective
 from spaces.space import Config, Key, Space
 from tuner.search import samplers
-from tuner.search.known import Setting, settings
+from tuner.search.known import closed_keys, settings
 from tuner.search.strategy import Strategy, open_candidates, open_settings
 from tuner.trial import History, score
 
 if TYPE_CHECKING:
     import optuna
-
-
-def _closed(known: Sequence[Setting]) -> set[Key]:
-    return {setting.key for setting in known if setting.closed}
 
 
 class Random:
@@ -29,7 +25,7 @@ class Random:
 
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
         known = settings(space, history, self._objective)
-        closed = _closed(known)
+        closed = closed_keys(known)
         for config in open_settings(space, self._first, closed):
             return config
         candidates = list(open_candidates(space, known, closed, rng))
@@ -45,7 +41,7 @@ class Grid:
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
         known = settings(space, history, self._objective)
         order = self._order or open_candidates(space, known, set(), rng)
-        return next(iter(open_settings(space, order, _closed(known))), None)
+        return next(iter(open_settings(space, order, closed_keys(known))), None)
 
 
 # block_size, queue_depth, overlap, single submit, threads: the order in which ds_nvme_tune nests its loops.
@@ -72,7 +68,7 @@ class Descent:
 
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
         known = settings(space, history, self._objective)
-        closed = _closed(known)
+        closed = closed_keys(known)
         for config in open_settings(space, self._first, closed):
             return config
         best = max((s for s in known if s.works), key=lambda s: s.score, default=None)
@@ -94,7 +90,7 @@ class OptunaSearch:
 
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
         known = settings(space, history, self._objective)
-        closed = _closed(known)
+        closed = closed_keys(known)
         if self._study is None:
             self._study = samplers.new_study(self._make(rng.getrandbits(31)))
         worst = samplers.worst_of([value for t in history if (value := score(t.outcome, self._objective)) is not None])

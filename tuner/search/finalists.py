@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from runners.runner import Objective
 from spaces.space import Config, Space
 from tuner.search.encoding import Encoding
-from tuner.search.known import settings
-from tuner.search.surrogate import Model
+from tuner.search.known import Setting, settings
+from tuner.search.surrogate import Belief, Model
 from tuner.trial import History
 
 # A race of two or three contenders over a few rounds takes this many measurements; of less nothing can be spared.
@@ -26,7 +26,7 @@ def finalists(space: Space, history: History, objective: Objective, count: int) 
     working = [setting for setting in settings(space, history, objective) if setting.works]
     if len(working) < 2 or count < 1:
         return [setting.config for setting in working[:count]]
-    belief = Model(Encoding(space), working, seed=0).belief([setting.config for setting in working])
+    belief = _belief(space, working, [setting.config for setting in working])
     order = [int(index) for index in belief.mean.argsort()[::-1]]
     chosen = order[:count]
     if count >= 3:
@@ -41,7 +41,11 @@ def finalists(space: Space, history: History, objective: Objective, count: int) 
 def expected(space: Space, history: History, objective: Objective, configs: Sequence[Config]) -> list[float]:
     """What the model believes of each of ``configs``, measured or not, in score."""
     working = [setting for setting in settings(space, history, objective) if setting.works]
-    return [float(mean) for mean in Model(Encoding(space), working, seed=0).belief(configs).mean]
+    return [float(mean) for mean in _belief(space, working, configs).mean]
+
+
+def _belief(space: Space, working: Sequence[Setting], configs: Sequence[Config]) -> Belief:
+    return Model(Encoding(space), working, seed=0).belief(configs)
 
 
 def finalist_share(budget_trials: int) -> int:

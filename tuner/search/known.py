@@ -68,6 +68,11 @@ def settings(space: Space, history: History, objective: Objective) -> list[Setti
     return list(found.values())
 
 
+def closed_keys(known: Sequence[Setting]) -> set[Key]:
+    """Those of ``known`` that must not be proposed again."""
+    return {setting.key for setting in known if setting.closed}
+
+
 def _tells(trial: Trial) -> bool:
     if trial.phase == "warmup":
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from runners.runner import Objective
 from spaces.space import Space
 from tuner.search.encoding import Encoding
-from tuner.search.known import pooled_noise, settings
+from tuner.search.known import closed_keys, pooled_noise, settings
 from tuner.search.strategy import open_candidates
 from tuner.search.surrogate import Model
 from tuner.trial import History
@@ -48,8 +48,7 @@ class _Outlook:
 def worth(space: Space, history: History, objective: Objective) -> str | None:
     """The reason in a sentence why more search can't pay, or None while it may. Pure."""
     measured = settings(space, history, objective)
-    closed = {setting.key for setting in measured if setting.closed}
-    if next(open_candidates(space, measured, closed, random.Random(0)), None) is None:
+    if next(open_candidates(space, measured, closed_keys(measured), random.Random(0)), None) is None:
         return "every setting that may run was measured"
     if len(measured) < _LEAST_SETTINGS:
         return None
@@ -81,7 +80,7 @@ def _outlook(space: Space, history: History, objective: Objective) -> _Outlook |
     """None when too little works to say."""
     known = settings(space, history, objective)
     working = [setting for setting in known if setting.works]
-    candidates = list(open_candidates(space, known, {s.key for s in known if s.closed}, random.Random(0)))
+    candidates = list(open_candidates(space, known, closed_keys(known), random.Random(0)))
     if len(working) < _LEAST_SETTINGS // 2 or not candidates:
         return None
     model = Model(Encoding(space), known, seed=0)

@@ -10,7 +10,7 @@ from runners.runner import Objective
 from spaces.space import Config, Key, Space
 from tuner.search import samplers
 from tuner.search.encoding import Encoding
-from tuner.search.known import Setting, settings
+from tuner.search.known import Setting, closed_keys, settings
 from tuner.search.quick import worth_of
 from tuner.search.surrogate import Model, View, most_telling
 from tuner.trial import History
@@ -62,7 +62,7 @@ class ModelSearch:
 
     def propose(self, space: Space, history: History, rng: random.Random) -> Config | None:
         known = settings(space, history, self._objective)
-        closed = {setting.key for setting in known if setting.closed}
+        closed = closed_keys(known)
         first = next(open_settings(space, self._first, closed), None)
         if first is not None:
             return first
