@@ -63,6 +63,11 @@ def log2(low: int, high: int) -> Domain:
     return Domain("log2", tuple(_doublings(low, high)))
 
 
+def off_or_log2(low: int, high: int) -> Domain:
+    """0, for a thing that is switched off, and then as log2: off_or_log2(1, 8) is 0, 1, 2, 4, 8."""
+    return Domain("log2", (0, *_doublings(low, high)))
+
+
 def integers(low: int, high: int, step: int = 1) -> Domain:
     return Domain("int", tuple(range(low, high + 1, step)))
 
@@ -89,6 +94,7 @@ class Knob:
     unit: str = ""
     option: str = ""
     limit: int = 2**31 - 1
+    lowest: int = 1
 
     def __post_init__(self) -> None:
         if not self.option:
@@ -113,8 +119,8 @@ class Knob:
             number = parse_size(text) if self.unit == "bytes" else parse_count(text)
         except ValueError as error:
             raise BadValue(self, text, str(error)) from None
-        if not 1 <= number <= self.limit:
-            raise BadValue(self, text, f"must be from 1 to {self.show(self.limit)}")
+        if not self.lowest <= number <= self.limit:
+            raise BadValue(self, text, f"must be from {self.lowest} to {self.show(self.limit)}")
         return number
 
     def narrow(self, text: str) -> Domain:
@@ -143,7 +149,10 @@ class Knob:
         if low > high:
             raise BadValue(self, text, "the range ends before it begins")
         if not step_text:
-            return list(_doublings(low, high))
+            if low:
+                return list(_doublings(low, high))
+            first = next((int(value) for value in self.domain.values if int(value) > 0), 1)
+            return [0, *_doublings(first, high)]
         values: list[Value] = list(range(low, high + 1, int(self.parse(step_text))))
         if len(values) > ENUMERABLE:
             raise BadValue(self, text, f"names {len(values)} values; take a larger step")

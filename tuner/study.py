@@ -206,6 +206,6 @@ def _distribution(knob: Knob, others: Sequence[Value]) -> BaseDistribution:
     values = [*knob.domain.values, *others]
     if knob.domain.ordinal:
         numbers = [int(value) for value in values]
-        return IntDistribution(min(numbers), max(numbers), log=knob.domain.kind == "log2")
+        return IntDistribution(min(numbers), max(numbers), log=knob.domain.kind == "log2" and min(numbers) > 0)
     # Optuna wants the same choices in the same order in every trial of a study.
     return CategoricalDistribution(sorted(set(values), key=str))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spaces.space import BadValue, Config, Domain, Knob, Rule, Space, choice, flag, integers, log2
+from spaces.space import BadValue, Config, Domain, Knob, Rule, Space, choice, flag, integers, log2, off_or_log2
 
 SIZE = Knob("block", log2(64 << 10, 1 << 20), 128 << 10, "a size", "here", unit="bytes", option="block-size")
 DEPTH = Knob("depth", log2(1, 8), 2, "a count", "here", unit="count")
@@ -132,3 +132,12 @@ def test_domains_refuse_nonsense(values: tuple[int, ...]) -> None:
 def test_a_knob_named_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
         Space((SIZE, SIZE))
+
+
+def test_a_knob_that_can_be_off_has_nothing_as_its_lowest_value() -> None:
+    knob = Knob("ahead", off_or_log2(4, 32), 8, "How much is read ahead.", "a test", lowest=0)
+    assert knob.domain.values == (0, 4, 8, 16, 32)
+    assert knob.parse("0") == 0
+    assert knob.narrow("0:16").values == (0, 4, 8, 16)
+    with pytest.raises(BadValue, match="must be from 1 to"):
+        Knob("threads", log2(1, 8), 1, "Threads at work.", "a test").parse("0")

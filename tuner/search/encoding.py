@@ -54,5 +54,7 @@ def _numbers(knob: Knob, value: Value) -> list[float]:
         return [float(value is True)]
     low, high, here = float(values[0]), float(values[-1]), float(value)
     if knob.domain.kind == "log2":
-        low, high, here = (math.log2(max(1.0, number)) for number in (low, high, here))
+        # Off (0) is a step below the smallest value that is on.
+        off = next((float(number) for number in values if float(number) > 0), 1.0) / 2
+        low, high, here = (math.log2(number) if number > 0 else math.log2(off) for number in (low, high, here))
     return [(here - low) / (high - low)]
