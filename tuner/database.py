@@ -67,7 +67,9 @@ def _check_file(path: Path, *, create: bool) -> None:
         raise WrongUsage(f"--storage {path}: is not a regular file", "name a file in a folder of yours")
     if not path.exists() or (path.stat().st_size == 0 and not create):
         if not create:
-            raise NoStudies(f"there are no studies yet: {path} does not exist", "`tune aio --device DIR` makes the first")
+            raise NoStudies(
+                f"there are no studies yet: {path} does not exist", "a run makes the first, like `tune aio --device DIR`"
+            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

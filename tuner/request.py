@@ -51,6 +51,8 @@ def check(request: Request) -> None:
         raise WrongUsage(f"--min-gain {request.min_gain}: must be from 0 to below 1 (0.02 is 2 %)")
     if not 0.5 <= request.confidence <= 0.99:
         raise WrongUsage(f"--confidence {request.confidence}: must be from 0.5 to 0.99")
+    if request.seed < 0:
+        raise WrongUsage(f"--seed {request.seed}: must be a whole number of at least 0")
     if request.study is not None and (not request.study.strip() or request.study.startswith("-")):
         raise WrongUsage(f"--study {request.study!r}: must be a name that does not begin with a dash")
 

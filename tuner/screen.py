@@ -214,6 +214,9 @@ def _details(answer: Recommendation, space: Space) -> list[str]:
         names = "; ".join(_changes(config, answer.config, space) for config in answer.equals[:3])
         more = f" and {len(answer.equals) - 3} more" if len(answer.equals) > 3 else ""
         lines.append(f"equals   {names}{more} (can't be told apart from it)")
+    if cheaper := [config for config in answer.equals if space.cost(config) < space.cost(answer.config)]:
+        names = "; ".join(_changes(config, answer.config, space) for config in cheaper[:3])
+        lines.append(f"cheaper  {names} takes less of the machine, but its own lead over the baseline isn't proven")
     best = evidence.get("best_by_metric")
     for metric, found in (best if isinstance(best, dict) else {}).items():
         if isinstance(found, dict):

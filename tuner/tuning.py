@@ -19,9 +19,8 @@ from tuner.race.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.search import stop
-from tuner.search.finalists import expected, finalist_share, finalists
-from tuner.search.flips import simpler
-from tuner.search.known import pooled_noise
+from tuner.search.finalists import finalist_share, finalists
+from tuner.search.simplify import simplified
 from tuner.search.strategy import Strategy
 from tuner.study import Study
 from tuner.trial import Phase, Trial, score
@@ -30,9 +29,8 @@ from tuner.trial import Phase, Trial, score
 # measured; the cheapest equal needs a place too).
 _FINALISTS = 5
 
-# At most one measurement in so many is spent on finding out which knobs the best setting can do without; a reading that is not
-# lower by more than so many standard deviations of the noise leaves it open.
-_SIMPLIFYING, _IN_DOUBT = 10, 2.0
+# At most one measurement in so many is spent on finding out which knobs the best setting can do without.
+_SIMPLIFYING = 10
 
 
 @dataclass(slots=True)
@@ -207,40 +205,17 @@ class Tuning:
         return self.forecast.affordable() + sum(t.phase != "warmup" for t in self.history)
 
     def _simplify(self) -> Config | None:
-        """The best setting with all knobs set back that it can do without, as far as single readings tell; None where it
-        needs them all. The race then finds out whether that is as good, so that the answer changes nothing without a reason.
-        """
-        space, objective = self.runner.space, self.runner.objective
-        best = next(iter(finalists(space, self.history, objective, 1)), None)
-        if best is None:
-            return None
-        floor = expected(space, self.history, objective, [best])[0] - _IN_DOUBT * pooled_noise(self.history, objective)
-        left, simple = self._spare(), best
-        needed: set[str] = set()
-        while True:
-            able = {name: c for name, c in simpler(space, simple, self.baseline).items() if name not in needed}
-            if not able:
-                break
-            promised = expected(space, self.history, objective, list(able.values()))
-            name = max(zip(promised, able, strict=True))[1]
-            config = space.canonical(able[name])
-            readings = self._scores_of(config)
-            if not readings:
-                if not left or self.forecast.refusal(self._race_reserve() + 1):
-                    break
-                left -= 1
-                readings = [score(self._measure(config, "search"), objective)]
-            if all(reading is not None and reading >= floor for reading in readings):
-                simple = config
-            else:
-                needed.add(name)
-        return None if simple == best else simple
+        left = self._spare()
 
-    def _scores_of(self, config: Config) -> list[float | None]:
-        """What search and baseline readings of a setting there are, None for a failure."""
-        key, space = self.runner.space.key(config), self.runner.space
-        same = (t for t in self.history if t.phase != "warmup" and space.key(space.canonical(t.config)) == key)
-        return [score(trial.outcome, self.runner.objective) for trial in same]
+        def measure(config: Config) -> bool:
+            nonlocal left
+            if not left or self.forecast.refusal(self._race_reserve() + 1):
+                return False
+            left -= 1
+            self._measure(config, "search")
+            return True
+
+        return simplified(self.runner.space, self.history, self.runner.objective, self.baseline, measure)
 
     def _new_race(self, simple: Config | None) -> tuple[Race, int]:
         space, objective = self.runner.space, self.runner.objective

@@ -1,4 +1,4 @@
-"""The MPIs that tests can start: one folder each below .venv/mpi (``make mpi``), or below CLUSTERTUNE_TEST_MPI."""
+"""The MPIs that tests can start: one folder each below .venv/mpi (``make .venv/.mpi``), or below CLUSTERTUNE_TEST_MPI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def folder(kind: str) -> Path:
     """Where an MPI is installed, with bin and lib below. Skips the test where it isn't."""
     path = Path(os.environ.get("CLUSTERTUNE_TEST_MPI", _ROOT / ".venv" / "mpi")) / kind
     if not (path / "bin" / "mpirun").exists():
-        pytest.skip(f"needs the MPI {kind} in {path} (make mpi)")
+        pytest.skip(f"needs the MPI {kind} in {path} (make .venv/.mpi)")
     return path
 
 
