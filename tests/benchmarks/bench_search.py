@@ -42,6 +42,7 @@ BUDGETS = (15, 30, 60)
 LONG = 120
 FINALS = {15: 0, 30: 3, 60: 4}
 SENTINEL = 6
+Seeds = Callable[[str], int]  # how many a strategy of that name gets
 NAMES = ("ours", "ours+priors", "tpe", "tpe+priors", "gp", "random", "ds-grid", "descent")
 CLASS = {"aio-nvme": "nvme", "aio-cloud": "virtio", "aio-raid": "raid"}
 
@@ -177,27 +178,19 @@ def shown(counts: Sequence[int]) -> str:
     return f"{number(quantile(counts, 0.5))}/{number(quantile(counts, 0.9))} ({got:.0f})"
 
 
-def seeds_of(name: str, asked: int) -> int:
-    # Optuna's GP takes up to a second a proposal.
-    return min(asked, GP_SEEDS) if name.startswith("gp") else asked
-
-
-GP_SEEDS = 6
-
-
 def parallel(jobs: int, calls: Iterator) -> list:
     from joblib import Parallel
 
     return Parallel(jobs)(calls)
 
 
-def evaluations(names: Sequence[str], chosen: Sequence[Surface], seeds: int, jobs: int) -> None:
+def evaluations(names: Sequence[str], chosen: Sequence[Surface], seeds: Seeds, jobs: int) -> None:
     from joblib import delayed
 
     print(f"Trials to true 95 % | 98 % of the best: median/90th percentile (% of runs that got there in {TRIALS})")
     print(f"{'':14s}" + "".join(f"{s.name:>30s}" for s in chosen) + "   CPU ms/proposal")
     for name in names:
-        count = seeds_of(name, seeds)
+        count = seeds(name)
         rows = parallel(jobs, (delayed(to_target)(name, s, seed) for s in chosen for seed in range(count)))
         cells = []
         for index in range(len(chosen)):
@@ -207,13 +200,13 @@ def evaluations(names: Sequence[str], chosen: Sequence[Surface], seeds: int, job
         print(f"{name:14s}" + "".join(f"{cell:>30s}" for cell in cells) + f"   {cpu:.1f}", flush=True)
 
 
-def regrets(names: Sequence[str], chosen: Sequence[Surface], seeds: int, jobs: int, way: Callable) -> None:
+def regrets(names: Sequence[str], chosen: Sequence[Surface], seeds: Seeds, jobs: int, way: Callable) -> None:
     from joblib import delayed
 
     print(f"\nTrue regret of the recommendation after {BUDGETS} measurements, all counted, in %; last: mean (% within 3 %)")
     print(f"{'':14s}" + "".join(f"{s.name:>18s}" for s in chosen))
     for name in names:
-        count = seeds_of(name, seeds)
+        count = seeds(name)
         rows = parallel(jobs, (delayed(way)(name, s, seed, n) for n in BUDGETS for s in chosen for seed in range(count)))
         by_budget = [rows[i * len(chosen) * count :][: len(chosen) * count] for i in range(len(BUDGETS))]
         cells = [
@@ -246,6 +239,7 @@ def main() -> None:
     known = surfaces()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--gp-seeds", type=int, default=6, help="Optuna's GP takes up to a second a proposal")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
         "--strategies", nargs="+", default=list(NAMES), metavar="NAME", help=" ".join(NAMES) + " ours+packaged"
@@ -255,11 +249,15 @@ def main() -> None:
     parser.add_argument("--remeasure", action="store_true", help="finalists measured again instead of raced")
     options = parser.parse_args()
     chosen = [known[name] for name in options.surfaces]
-    print(f"{options.seeds} seeds ({GP_SEEDS} for gp); held back while tuning: {', '.join(HELD_BACK)}\n")
+
+    def seeds(name: str) -> int:
+        return options.gp_seeds if name.startswith("gp") else options.seeds
+
+    print(f"{options.seeds} seeds ({options.gp_seeds} for gp); held back while tuning: {', '.join(HELD_BACK)}\n")
     if "evaluations" not in options.skip:
-        evaluations(options.strategies, chosen, options.seeds, options.jobs)
+        evaluations(options.strategies, chosen, seeds, options.jobs)
     if "regret" not in options.skip:
-        regrets(options.strategies, chosen, options.seeds, options.jobs, remeasured if options.remeasure else answer)
+        regrets(options.strategies, chosen, seeds, options.jobs, remeasured if options.remeasure else answer)
     if "stop" not in options.skip:
         savings(chosen, options.seeds, options.jobs)
 
