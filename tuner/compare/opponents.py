@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import optuna
 
 
+# So often an opponent may suggest what is illegal or known, before a setting is drawn for it.
+_ASKS = 20
+
+
 class Random:
     """Any open setting, all alike."""
 
@@ -103,7 +107,7 @@ class OptunaSearch:
         if not candidates:
             return None
         scores = {setting.key: setting.score for setting in known if setting.scores}
-        for _ in range(samplers.ASKS):
+        for _ in range(_ASKS):
             asked = samplers.ask(self._study, space)
             config = samplers.config_of(space, asked)
             if space.legal(config) and space.key(config) not in closed:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from spaces.space import Config, Key, Space
 from tuner.search.known import Setting
+from tuner.search.threads import one_thread
 
 if TYPE_CHECKING:
     import optuna
 
-# After so many suggestions that are illegal or known already it is left at that.
-ASKS = 20
+# After so many suggestions that are illegal or known already it is left at that: each takes as long as the first.
+_ASKS = 8
 
 
 def tpe(seed: int) -> optuna.samplers.BaseSampler:
@@ -43,7 +44,7 @@ def suggested(space: Space, known: Sequence[Setting], closed: set[Key], rng: ran
     told = (trial(space, s.config, s.score if s.works else None, worst) for s in known)
     study.add_trials([each for each in told if each is not None])
     scores = {setting.key: setting.score for setting in known if setting.works}
-    for _ in range(ASKS):
+    for _ in range(_ASKS):
         asked = ask(study, space)
         config = config_of(space, asked)
         if space.contains(config) and space.legal(config) and space.key(config) not in closed:
@@ -53,9 +54,7 @@ def suggested(space: Space, known: Sequence[Setting], closed: set[Key], rng: ran
 
 
 def ask(study: optuna.Study, space: Space) -> optuna.Trial:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
+    with one_thread():
         return study.ask(_distributions(space))
 
 

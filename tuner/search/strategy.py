@@ -75,7 +75,8 @@ class ModelSearch:
         if len(known) < _START or sum(setting.works for setting in known) < 2:
             return _spread(encoding, known, candidates, rng)
         turn = _TURNS[sum(trial.phase == "search" for trial in history) % len(_TURNS)]
-        if turn is None:
+        # It knows nothing of what is closed: where that is most of the space it mostly suggests what is known already.
+        if turn is None and len(candidates) > len(closed):
             suggested = samplers.suggested(space, most_telling(known), closed, rng)
             if suggested is not None:
                 return suggested
@@ -102,7 +103,7 @@ def _promising(
     the best settings where ``turn`` says so and there is one.
     """
     steps, view = turn
-    working = [setting for setting in known if setting.works]
+    working = [setting for setting in most_telling(known) if setting.works]
     model = Model(encoding, known, rng.getrandbits(31), view)
     means = model.belief([setting.config for setting in working]).mean
     order = means.argsort()[::-1]

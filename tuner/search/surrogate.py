@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spaces.space import Config
 from tuner.search.encoding import Encoding
 from tuner.search.known import Setting, repeated_noise
+from tuner.search.threads import one_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-_FEASIBILITY_TREES, _SCORE_TREES = 24, 40
+# Of many settings fewer trees say as much.
+_FEASIBILITY_TREES, _SCORE_TREES, _FEWER_TREES = 24, 40, 24
 _UNLIKELY = 0.1
 
 # Trees that agree by chance are still not certain: the least standard deviation of what they expect, in score.
@@ -100,7 +101,7 @@ class Model:
         rows = self._encoding.rows(configs)
         looks = []
         if self._process:
-            with _one_thread():
+            with one_thread():
                 looks.append(self._process.predict(rows))
         if self._trees:
             votes = _votes(self._trees, rows)
@@ -120,20 +121,8 @@ def _process(encoding: Encoding, scored: Sequence[Setting], length: float) -> Ga
 
     counts = np.array([float(len(setting.scores)) for setting in scored])
     rows = encoding.rows([setting.config for setting in scored])
-    with _one_thread():
+    with one_thread():
         return GaussianProcess(rows, encoding.columns, _scores(scored), counts, length, *repeated_noise(scored))
-
-
-@cache
-def _threads() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _one_thread() -> Any:
-    """Matrices of this size gain nothing from more threads, and lose much where the machine is busy."""
-    return _threads().limit(limits=1, user_api="blas")
 
 
 def _scores(scored: Sequence[Setting]) -> Vector:
@@ -143,7 +132,8 @@ def _scores(scored: Sequence[Setting]) -> Vector:
 
 
 def _trees(encoding: Encoding, scored: Sequence[Setting], seed: int) -> list[Any]:
-    return _grown(encoding.rows([s.config for s in scored]), _scores(scored), seed, _SCORE_TREES)
+    count = _SCORE_TREES if len(scored) <= _FEW else _FEWER_TREES
+    return _grown(encoding.rows([s.config for s in scored]), _scores(scored), seed, count)
 
 
 def _feasibility(encoding: Encoding, scored: Sequence[Setting], failed: Sequence[Setting], seed: int) -> list[Any]:
