@@ -18,7 +18,7 @@ from tuner.pacing import Forecast, Pace
 from tuner.race.race import Race, RaceRules, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
-from tuner.search import stop
+from tuner.search import loading, stop
 from tuner.search.finalists import finalist_share, finalists
 from tuner.search.simplify import simplified
 from tuner.search.strategy import Strategy
@@ -75,9 +75,11 @@ class Tuning:
         if self.history or abandoned:
             self.reporter.resumed(len(self.history), abandoned)
         self.forecast.check_limits()
+        libraries = loading.load()
         self.runner.prepare()
-        contention = Contention()
         self.budget.spend(bytes_written=self.runner.bytes_prepared)
+        libraries.join()
+        contention = Contention()
         self._warm_up()
         race = self._resumed_race()
         if race is None:
@@ -86,11 +88,13 @@ class Tuning:
             race = self._new_race(self._simplify())
         self._run_race(*race)
         self._check_proof(race[0])
+        result = race[0].result()
+        there = stop.already_there(self.history, self.baseline)
         recommendation = answer.recommend(
             self.study,
             self.runner,
             self.history,
-            race[0].result(),
+            replace(result, reason=there) if there and not result.adopt else result,
             self.baseline,
             self.budget,
             stopped=self.stopped,
@@ -168,6 +172,9 @@ class Tuning:
             )
 
     def _search(self) -> None:
+        if there := stop.already_there(self.history, self.baseline):
+            self.stopped = there
+            return
         self.reporter.phase("search", "one short measurement a setting")
         since_baseline = 0
         reserve = self._race_reserve()
