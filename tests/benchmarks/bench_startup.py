@@ -1,11 +1,18 @@
-"""CPU seconds of `tune --help` against those of an empty Python, in turn, so that a busy machine slows both."""
+"""CPU seconds of `tune --help` against those of an empty Python, in turn, so that a busy machine slows both.
+
+With --device DIR also the wall seconds from the start of `tune aio` there to its first measurement, by engine.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 
 
@@ -23,10 +30,30 @@ def cpu_seconds(command: Sequence[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def to_first_measurement(device: str, engine: str) -> float:
+    """Wall seconds until the first measurement begins; the run is ended then."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tuner", "aio", "--device", device, "--engine", engine, "--events", "--json"]
+        begun = time.monotonic()
+        with subprocess.Popen(
+            [*command, "--storage", f"{folder}/s.db"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        ) as run:
+            assert run.stderr is not None
+            for line in run.stderr:
+                if json.loads(line)["event"] == "measuring":
+                    taken = time.monotonic() - begun
+                    run.terminate()
+                    run.communicate()
+                    return taken
+    raise SystemExit(f"tune aio --device {device} --engine {engine} ended before it measured")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=11)
-    runs = parser.parse_args().runs
+    parser.add_argument("--device")
+    options = parser.parse_args()
+    runs = options.runs
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
         "tune --help": [sys.executable, "-m", "tuner", "--help"],
@@ -44,6 +71,10 @@ def main() -> None:
     for name, values in taken.items():
         median = statistics.median(values)
         print(f"{name:28} {median:15.3f} {min(values):7.3f} {max(values):7.3f} {median / base:7.1f}")
+    for engine in ("native", "deepspeed") if options.device else ():
+        seconds = [to_first_measurement(options.device, engine) for _ in range(5)]
+        median = statistics.median(seconds)
+        print(f"tune aio --engine {engine:10} {median:6.1f} s to the first measurement (to {max(seconds):.1f})")
 
 
 if __name__ == "__main__":
