@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner import targets
 from tuner.errors import WrongUsage
 from tuner.exporters.format import Exporter, Options, as_exporter
+from tuner.files import backups, read_text, roll_back, write_atomically
 from tuner.files import diff as unified
-from tuner.files import read_text, write_atomically
-from tuner.lint import with_machine
+from tuner.lint import hiding, with_machine
 from tuner.recommendation import Recommendation
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
     """``texts`` by file name or path; of these ``written`` now holds; ``diff`` is against what is on disk.
+
+    Both are to be shown: credentials in a user's file are hidden in them, not in what is written.
 
     ``notes`` say what else had to change in the user's file; ``backups`` are the files that were replaced.
     """
@@ -55,7 +57,35 @@ def export(
     texts = exporter.render(recommendation, format or exporter.FORMATS[0].name, chosen)
     if output is None:
         return ExportResult(texts)
-    return _write(_places(texts, output), diff)
+    return _write(_places(texts, output), diff, hiding(exporter))
+
+
+def rolled_back(path: Path, diff: bool = False) -> ExportResult:
+    """Puts the newest backup of ``path`` back; ``backups`` of the result is what stood there. With ``diff`` only shows it.
+
+    Raises WrongUsage and NotUsable.
+    """
+    text = read_text(path, "--rollback")
+    found = backups(path)
+    if not found:
+        raise WrongUsage(f"--rollback {path}: there is no backup of it ({path.name}.bak), so no export replaced it.")
+    old = read_text(found[0], "--rollback")
+    hide = _hiding_of(path, text)
+    shown = unified(hide(text), hide(old), path.name)
+    texts = {str(path): hide(old)}
+    if diff:
+        return ExportResult(texts, diff=shown)
+    _, kept = roll_back(path)
+    return ExportResult(texts, (path,), (kept,), shown)
+
+
+def _hiding_of(path: Path, text: str) -> Callable[[str], str]:
+    """As ``_hiding``, of the target whose file it is; all is shown of a file that is no target's."""
+    for name in targets.names():
+        exporter = as_exporter(targets.load(name).exporter)
+        if exporter.matches(path.name, text):
+            return hiding(exporter)
+    return str
 
 
 def _merge(
@@ -67,11 +97,13 @@ def _merge(
     except WrongUsage as error:
         raise WrongUsage(f"--into {into}: {error.message}", error.mend) from None
     notes = (*merged.notes, *_left(len(exporter.lint(merged.text, options)), into, given))
-    shown = unified(text, merged.text, into.name)
+    hide = hiding(exporter)
+    shown = unified(hide(text), hide(merged.text), into.name)
+    texts = {str(into): hide(merged.text)}
     if diff or merged.text == text:
-        return ExportResult({str(into): merged.text}, diff=shown, notes=notes)
+        return ExportResult(texts, diff=shown, notes=notes)
     backup = write_atomically(into, merged.text)
-    return ExportResult({str(into): merged.text}, (into,), (backup,) if backup else (), shown, notes)
+    return ExportResult(texts, (into,), (backup,) if backup else (), shown, notes)
 
 
 def _left(count: int, into: Path, given: Options) -> list[str]:
@@ -96,11 +128,12 @@ def _places(texts: Mapping[str, str], output: Path) -> dict[Path, str]:
     return {output: text}
 
 
-def _write(places: Mapping[Path, str], diff: bool) -> ExportResult:
+def _write(places: Mapping[Path, str], diff: bool, hide: Callable[[str], str]) -> ExportResult:
     shown = "".join(
-        unified(read_text(path, "-o") if os.path.lexists(path) else "", text, path.name) for path, text in places.items()
+        unified(hide(read_text(path, "-o")) if os.path.lexists(path) else "", hide(text), path.name)
+        for path, text in places.items()
     )
-    texts = {str(path): text for path, text in places.items()}
+    texts = {str(path): hide(text) for path, text in places.items()}
     if diff:
         return ExportResult(texts, diff=shown)
     backups = [write_atomically(path, text) for path, text in places.items()]

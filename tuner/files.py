@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -32,7 +33,10 @@ _REFUSED = {
 
 
 def read_text(path: Path, option: str = "") -> str:
-    """The file's text with its line ends and byte order mark as they are; raises WrongUsage that names ``option``."""
+    """The file's text with its line ends and byte order mark as they are; raises WrongUsage that names ``option``.
+
+    A .properties file is ISO-8859-1, as Java takes it: every byte is a character. All others must be UTF-8.
+    """
     name = f"{option} {path}".strip()
     try:
         # A named pipe must not make us wait for who writes into it.
@@ -51,7 +55,7 @@ def read_text(path: Path, option: str = "") -> str:
     if len(data) > LARGEST:
         raise WrongUsage(f"{name} is larger than {LARGEST >> 20} MiB, which no settings file is.")
     try:
-        return data.decode("utf-8")
+        return data.decode(_encoding(path))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise WrongUsage(f"{name} is not UTF-8 text (line {line}).") from None
@@ -65,9 +69,46 @@ def write_atomically(path: Path, text: str, *, backup: bool = True) -> Path | No
     no file, nothing changed, or none was wanted. Raises WrongUsage or NotUsable, the old file then being as it was.
     """
     try:
-        return _write(Path(os.path.realpath(path)), text.encode("utf-8"), backup)
+        return _write(Path(os.path.realpath(path)), text.encode(_encoding(path)), backup)
     except (OSError, ValueError) as error:
         raise _told(path, error) from None
+
+
+def roll_back(path: Path) -> tuple[Path, Path]:
+    """Puts the newest backup of ``path`` back: the very file, with its mode and owner. Gives its path, which is free then.
+
+    What stood there becomes the newest backup itself (the second path), so that doing it again undoes it. Raises WrongUsage
+    where there is none, and NotUsable; the file is then as it was.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        found = backups(path)
+        if not found:
+            raise WrongUsage(f"{path} has no backup: no export replaced it.")
+        if _present(target) is None:
+            raise WrongUsage(f"{path} does not exist.", f"its newest backup is {found[0]}")
+        kept = _back_up(target)
+        try:
+            found[0].replace(target)
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        raise _told(path, error) from None
+    _sync_folder(target.parent)
+    return found[0], kept
+
+
+def backups(path: Path) -> list[Path]:
+    """The backups of a file, the newest first: by when it was replaced, which a backup's own status change tells."""
+    target = Path(os.path.realpath(path))
+    name = re.compile(re.escape(target.name) + r"\.bak(?:\.([0-9]{1,9}))?")
+    found = []
+    for entry in target.parent.iterdir():
+        match = name.fullmatch(entry.name)
+        if match and entry.is_file() and not entry.is_symlink():
+            found.append((entry.stat().st_ctime_ns, int(match[1] or 0), entry))
+    return [entry for _, _, entry in sorted(found, reverse=True)]
 
 
 def diff(old: str, new: str, name: str) -> str:
@@ -178,6 +219,10 @@ def _told(path: Path, error: OSError | ValueError) -> TunerError:
         return NotUsable(f"{path} can't be written: {_DISK[number]}. Nothing was changed.", "free some space and try again")
     why = _REFUSED.get(number, _words(error)) if number is not None else _words(error)
     return WrongUsage(f"{path} can't be written: {why}. Nothing was changed.")
+
+
+def _encoding(path: Path) -> str:
+    return "iso-8859-1" if ".properties" in path.name else "utf-8"
 
 
 def _words(error: OSError | ValueError) -> str:

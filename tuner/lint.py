@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from runners.runner import Json
 from tuner import targets
@@ -54,7 +55,8 @@ def lint_file(path: Path, options: Options | None = None, target: str | None = N
     chosen = with_machine(exporter, options)
     findings = exporter.lint(text, chosen)
     fixed = exporter.fix(text, chosen) if any(finding.safe for finding in findings) else text
-    return Linted(path, name, tuple(findings), diff(text, fixed, path.name))
+    hide = hiding(exporter)
+    return Linted(path, name, tuple(findings), diff(hide(text), hide(fixed), path.name))
 
 
 def fix_file(path: Path, options: Options | None = None, target: str | None = None) -> Fixed:
@@ -68,7 +70,15 @@ def fix_file(path: Path, options: Options | None = None, target: str | None = No
     findings = exporter.lint(text, chosen)
     fixed = exporter.fix(text, chosen)
     backup = write_atomically(path, fixed) if fixed != text else None
-    return Fixed(path, name, tuple(findings), tuple(exporter.lint(fixed, chosen)), diff(text, fixed, path.name), backup)
+    hide = hiding(exporter)
+    shown = diff(hide(text), hide(fixed), path.name)
+    return Fixed(path, name, tuple(findings), tuple(exporter.lint(fixed, chosen)), shown, backup)
+
+
+def hiding(exporter: Exporter) -> Callable[[str], str]:
+    """How a target hides what nobody but a file's reader may see, where its files hold such things."""
+    hide = getattr(exporter, "masked", None)
+    return cast("Callable[[str], str]", hide) if hide is not None else str
 
 
 def with_machine(exporter: Exporter, options: Options | None) -> dict[str, Json]:

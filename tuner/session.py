@@ -77,10 +77,11 @@ def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator
     with user_mistakes():
         space = ask.target.space.narrow(ask.narrow)
         runner = ask.target.create(ask.options, space)
+        # Before the runner touches anything: a file with the settings to beat may be the one that it tries others in.
+        baseline, notes = _baseline(ask.target, request, ask.options)
     with user_mistakes(), runner:
         _refuse_empty(runner.space)
         warnings = _preflight(runner, reporter)
-        baseline, notes = _baseline(ask.target, request, ask.options)
         for note in notes:
             reporter.problem(Problem("baseline", "warning", note))
         warnings = [*warnings, *notes]

@@ -14,6 +14,7 @@ from typing import Any, cast
 import runners
 import spaces
 import tuner.exporters
+from runners.preview import Preview
 from runners.runner import Problem, Runner
 from spaces.space import Space
 from tuner.errors import WrongUsage
@@ -24,7 +25,10 @@ ENTRY_POINTS = "clustertune.targets"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target's three parts. ``options`` is the dataclass of its runner's options, ``defaults`` its usual budget."""
+    """One target's three parts. ``options`` is the dataclass of its runner's options, ``defaults`` its usual budget.
+
+    ``preview``: what it can tell without measuring (`--dry-run`), None where that is nothing.
+    """
 
     name: str
     summary: str
@@ -36,6 +40,7 @@ class Target:
     doctor: Callable[[Any], list[Problem]]
     _exporter: str
     _opponents: str = ""
+    preview: Callable[[Any, Space], Preview] | None = None
 
     @property
     def opponents(self) -> ModuleType | None:
@@ -80,6 +85,7 @@ def load(name: str) -> Target:
         how.doctor,
         exporter,
         opponents,
+        getattr(how, "preview", None),
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from runners.oneccl.figures import Rounds
 from runners.oneccl.fit import Fit, Prediction, fit, predict_nodes
 from runners.oneccl.options import Options
 from runners.oneccl.table import layout, table
-from runners.oneccl.warm import Starter, Step
+from runners.oneccl.warm import Starter, Step, Warm
 from runners.runner import Failure, Json, UsageError
 from spaces.oneccl import ALGORITHMS, variable_of
 
@@ -85,19 +86,17 @@ def predict(
     sizes = sorted({*whole, min(work.plain), max(work.plain)})
     algorithms = [each for each in ALGORITHMS[work.selected] if each != "direct" or transport == "mpi"]
     entries = layout(sizes, dict.fromkeys(sizes, algorithms), work.element)
-    job = starter.start({**env, variable_of(work.selected): table(entries)}, limit)
-    if isinstance(job, Failure):
-        return job
-    keys = [(size, algorithm) for algorithm in algorithms for size in sizes]
-    try:
-        answers = job.calls([Step(entries[key] // work.element, 3, _ROUNDS, _MOST) for key in keys], _SECONDS, _LIMIT)
-    finally:
-        job.close()
-    if isinstance(answers, Failure):
-        return answers
-    points: dict[str, list[tuple[int, float]]] = {algorithm: [] for algorithm in algorithms}
-    for (size, algorithm), answer in zip(keys, answers, strict=True):
-        points[algorithm] += [(size, median(times) / 1e9) for times in answer.get("rounds", ())]
+    steps = {
+        algorithm: [Step(entries[size, algorithm] // work.element, 3, _ROUNDS, _MOST) for size in sizes]
+        for algorithm in algorithms
+    }
+    timed = _timed(starter, {**env, variable_of(work.selected): table(entries)}, steps, limit)
+    if isinstance(timed, Failure):
+        return timed
+    points = {
+        algorithm: [(size, median(times) / 1e9) for size, answer in zip(sizes, answers, strict=True) for times in answer]
+        for algorithm, answers in timed.items()
+    }
     fits = [found for name, each in points.items() if (found := fit(each, name, work.selected, place.ranks)) is not None]
     best: list[tuple[str, Prediction]] = []
     notes: list[str] = []
@@ -109,3 +108,31 @@ def predict(
             if good:
                 best.append(min(good, key=lambda pair: pair[1].seconds))
     return Predicted(tuple(fits), tuple(best), tuple(dict.fromkeys(notes)))
+
+
+def _timed(
+    starter: Starter, env: Mapping[str, str], steps: Mapping[str, Sequence[Step]], limit: float
+) -> dict[str, list[Rounds]] | Failure:
+    """The rounds of each algorithm's steps. One that ends its job is left out, and the others go on in another job."""
+    found: dict[str, list[Rounds]] = {}
+    job: Warm | Failure | None = None
+    ended: Failure | None = None
+    try:
+        for algorithm, some in steps.items():
+            if job is None:
+                job = starter.start(env, limit)
+            if isinstance(job, Failure):
+                return job
+            answers = job.calls(some, _SECONDS, _LIMIT)
+            if isinstance(answers, Failure):
+                if answers.kind == "environment":
+                    return answers
+                ended = answers
+                job.close()
+                job = None
+                continue
+            found[algorithm] = [answer.get("rounds", []) for answer in answers]
+    finally:
+        if isinstance(job, Warm):
+            job.close()
+    return found if found or ended is None else ended

@@ -6,16 +6,19 @@ on nothing else that is tuned; a job that is timed writes no such lines, because
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runners.oneccl.seen import SELECTIONS, selected
 from runners.oneccl.table import DEFAULT, Layout, table
-from runners.oneccl.warm import Starter, Step
+from runners.oneccl.warm import Json, Starter, Step, Warm
 from runners.runner import Failure
 from spaces.oneccl import variable_of
 
 _LIMIT = 120.0
+# Jobs that may end before all is known; one that hangs costs so much more time.
+_DEATHS, _HANG = 8, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +40,49 @@ class Proof:
 
 
 def prove(starter: Starter, env: Mapping[str, str], entries: Layout, limit: float) -> Proof | Failure:
-    """Calls of each entry of ``entries`` in a job with the variables ``env``. What fails is left out of the next attempt."""
+    """Calls of each entry of ``entries`` in a job with the variables ``env``. What fails is left out of the next attempt.
+
+    Some calls end the job, or never end: then each is made by itself, so that one algorithm doesn't take the others along.
+    Failure where no job starts at all, or a host is gone.
+    """
     work = starter.workload
     refused: dict[tuple[int, str], str] = {}
+    deaths: Counter[tuple[int, str]] = Counter()
+    singly, patience = False, _DEATHS
     while True:
-        left = [key for key in entries if key not in refused]
+        # oneCCL's own choices first: what they can't do here, no setting should be blamed for.
+        left = sorted((key for key in entries if key not in refused), key=lambda key: key[1] != DEFAULT)
+        if not left:
+            return Proof({}, refused)
         lines = table(entries, refused)
         variables = {**env, "CCL_LOG_LEVEL": "debug", **({variable_of(work.selected): lines} if lines else {})}
         job = starter.start(variables, limit)
         if isinstance(job, Failure):
             return job
+        log: str | Failure = ""
         try:
             steps = [Step(entries[key] // work.element, 1, 1, 2) for key in left]
-            answers = job.calls(steps, 1e-6, _LIMIT)
-            if isinstance(answers, Failure):
-                return answers
-            log = job.look(SELECTIONS)
+            answers, died = _ask(job, steps, limit if singly else _LIMIT, singly)
+            if died is None:
+                log = job.look(SELECTIONS)
         finally:
             job.close()
         if isinstance(log, Failure):
             return log
+        if died is not None and died.kind == "environment":
+            return died
+        if died is not None and singly:
+            guilty = left[len(answers)]
+            deaths[guilty] += 1
+            patience -= _HANG if died.kind == "timeout" else 1
+            if died.kind == "timeout" or deaths[guilty] > 1:  # a crash may be bad luck once
+                refused[guilty] = f"the job ends with it: {died.reason}"
+            if patience <= 0:  # what answered so far is all that is tried once more
+                why = f"not tried, because jobs ended too often before: {died.reason}"
+                refused = {**dict.fromkeys(left[len(answers) :], why), **refused}
+        if died is not None:
+            singly = True
+            continue
         failed = {key: str(answer.get("failed") or answer.get("wrong")) for key, answer in zip(left, answers, strict=True)
                   if "rounds" not in answer}  # fmt: skip
         if not failed:
@@ -65,3 +91,14 @@ def prove(starter: Starter, env: Mapping[str, str], entries: Layout, limit: floa
         # The first to fail may have spoilt those after it.
         first = next(iter(failed))
         refused[first] = failed[first]
+
+
+def _ask(job: Warm, steps: Sequence[Step], limit: float, singly: bool) -> tuple[list[Json], Failure | None]:
+    """The steps' answers, by one request or one each; with what ended the job, where it ended before the last."""
+    found: list[Json] = []
+    for some in [[step] for step in steps] if singly else [steps]:
+        answers = job.calls(some, 1e-6, limit)
+        if isinstance(answers, Failure):
+            return found, answers
+        found += answers
+    return found, None

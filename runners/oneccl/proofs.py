@@ -23,7 +23,7 @@ class Proofs:
         return layout(work.plain, wanted, work.element)
 
     def of(self, transport: str) -> Proof:
-        """Raises EnvironmentProblem where not even oneCCL's own transport can run."""
+        """Raises EnvironmentProblem where not even a job with oneCCL's own transport starts, or a host is gone."""
         if transport not in self._found:
             self._found[transport] = self._look(transport)
         return self._found[transport]
@@ -31,7 +31,10 @@ class Proofs:
     def _look(self, transport: str) -> Proof:
         setup, entries = self._setup, self.entries(transport)
         other = {} if transport == setup.transport else {"CCL_ATL_TRANSPORT": transport}
-        found = prove(setup.starter, {**other, **setup.interface()}, entries, 2 * setup.jobs.start_limit)
+        env, limit = {**other, **setup.interface()}, 2 * setup.jobs.start_limit
+        found = prove(setup.starter, env, entries, limit)
+        if isinstance(found, Failure) and found.kind == "crash":  # bad luck, it may be
+            found = prove(setup.starter, env, entries, limit)
         if not isinstance(found, Failure):
             return found
         if found.kind == "environment" or transport == setup.transport:

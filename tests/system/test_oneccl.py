@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,39 @@ def test_a_replaced_algorithm_is_found_out() -> None:
     assert not isinstance(proof, Failure), proof
     assert proof.against([(1024, "ring")]) == ""
     assert "where direct is set" in proof.against([(1024, "direct")])
+
+
+class Deadly:
+    """Jobs of which a real rank dies when calls of ``count`` elements are asked for, the first ``times`` times."""
+
+    def __init__(self, count: int, times: int) -> None:
+        self.count, self.times = count, times
+        self._calls = Warm.calls
+
+    def calls(self, job: Warm, steps: Sequence[Step], seconds: float, limit: float) -> list[dict[str, Any]] | Failure:
+        if self.times > 0 and any(step.count == self.count for step in steps):
+            self.times -= 1
+            token = job._running._job.token
+            os.kill(max(int(line.split()[0]) for line in holders(f"{MARK}={token}.1") if "python" in line), signal.SIGBUS)
+        return self._calls(job, steps, seconds, limit)
+
+
+@pytest.mark.parametrize(("deaths", "refused"), [(99, True), (2, False)])
+def test_an_algorithm_that_ends_its_job_takes_no_other_along(
+    monkeypatch: pytest.MonkeyPatch, deaths: int, refused: bool
+) -> None:
+    """A rank that dies once in a job with all algorithms and once by itself may have had bad luck: that is no refusal."""
+    of = setup(sizes="1K")
+    entries = layout((1024,), {1024: ("ring", "nreduce", "recursive_doubling")}, 4)
+    deadly = Deadly(entries[1024, "nreduce"] // 4, deaths)
+    monkeypatch.setattr(Warm, "calls", lambda job, *rest: deadly.calls(job, *rest))
+    proof = prove(of.starter, {}, entries, PATIENCE)
+    assert not isinstance(proof, Failure), proof
+    for algorithm in ("default", "ring", "recursive_doubling"):
+        assert proof.against([(1024, algorithm)]) == "", algorithm
+    said = proof.against([(1024, "nreduce")])
+    assert ("nreduce fails for 1024 bytes here: the job ends with it: a rank died of SIGBUS" in said) is refused, said
+    assert gone(MARK)
 
 
 def test_what_is_emitted_selects_what_was_measured(runner: CclRunner) -> None:

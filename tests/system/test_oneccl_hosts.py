@@ -120,6 +120,21 @@ def test_shared_memory_that_is_too_small_is_named(make_rig: Any) -> None:
     assert left(small) == []
 
 
+def test_what_dies_for_one_size_is_a_failure_of_its_settings_and_not_of_the_machine(make_rig: Any) -> None:
+    """Where /dev/shm holds small messages and not large ones, only settings that move the large ones can't be measured."""
+    small = make_rig(("hbA",), shm="1m")
+    options = {"ppn": 2, "pin": "", "sizes": "1K,4M"}
+    with CclRunner(setup(small, **options), SPACE.fixed({"transport": "default"})) as runner:
+        runner.prepare()
+        died = runner.measure(BASE, PATIENCE)
+        assert isinstance(died, Failure)
+        assert died.kind == "infeasible", died
+        assert "default fails for 4194304 bytes here" in died.reason
+        assert "SIGBUS" in died.reason
+        assert runner._proofs.of("mpi").against([(1024, "default"), (1024, "ring")]) == ""
+    assert left(small) == []
+
+
 # -- the whole command, on the first host ------------------------------------------------------------------------------
 
 SMALL = ("--sizes", "1K", "--algorithm-small", "default,direct,recursive_doubling", "--transport", "default", "--provider",

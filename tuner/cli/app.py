@@ -17,7 +17,7 @@ import typer
 
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import BadValue
-from tuner.cli import comparing, exporting, following, looking, signals, tuning, words
+from tuner.cli import comparing, exporting, following, looking, mlperf, signals, tuning, words
 from tuner.errors import Interrupted, NotUsable, TunerError, WrongUsage
 
 _HELP = """Finds the settings that make this machine fast, proves it, and writes them down ready to use.
@@ -49,6 +49,7 @@ def build() -> typer.Typer:
     comparing.add_to(app)
     looking.add_to(app)
     exporting.add_to(app)
+    mlperf.add_to(app)
     return app
 
 

@@ -15,6 +15,7 @@ from tuner.errors import WrongUsage
 _EXPORT = """Write a study's recommendation as a file that works as it is, or merge it into yours.
 
 Example: tune export aio-20260131-142501-3f2a --into ds_config.json --diff
+Back again: tune export --rollback ds_config.json
 """
 _LINT = """Find settings in an existing file that are dead, misspelt or harmful; exit code 1 when there are any.
 
@@ -57,7 +58,7 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
 
 
 _EXPORT_PARAMETERS = [
-    _parameter("study", Annotated[str, typer.Argument(metavar="STUDY", help="Name of a finished study.")]),
+    _parameter("study", Annotated[Optional[str], typer.Argument(metavar="STUDY", help="Name of a finished study.")], None),  # noqa: UP045
     _parameter("format", Annotated[Optional[str], typer.Option("--format", help="Which of the target's formats.")], None),  # noqa: UP045
     _parameter(
         "output",
@@ -67,6 +68,11 @@ _EXPORT_PARAMETERS = [
     _parameter(
         "into",
         Annotated[Optional[Path], typer.Option("--into", help="Merge it into this file of yours; a backup is kept.")],  # noqa: UP045
+        None,
+    ),
+    _parameter(
+        "rollback",
+        Annotated[Optional[Path], typer.Option("--rollback", help="Put back what this file was; again undoes it. No STUDY.")],  # noqa: UP045
         None,
     ),
     _parameter("diff", Annotated[bool, typer.Option("--diff", help="Show what would change and write nothing.")], False),
@@ -87,10 +93,11 @@ _LINT_PARAMETERS = [
 
 def _export(
     *,
-    study: str,
+    study: str | None,
     format: str | None,
     output: Path | None,
     into: Path | None,
+    rollback: Path | None,
     diff: bool,
     storage: str | None,
     as_json: bool,
@@ -101,6 +108,13 @@ def _export(
     from tuner.followup import finished
     from tuner.storage import Storage
 
+    if rollback is not None:
+        if study is not None or format is not None or output is not None or into is not None:
+            raise WrongUsage("--rollback FILE goes alone: it needs no study and writes no other file")
+        _roll_back(rollback, diff=diff, as_json=as_json)
+        return
+    if study is None:
+        raise WrongUsage("the name of a study is missing", "`tune studies` lists them; --rollback FILE needs none")
     if format is not None and into is not None:
         raise WrongUsage("--format and --into can't be used together: the file to merge into has its own format")
     with Storage(storage or default_storage(), create=False) as opened:
@@ -137,6 +151,22 @@ def _export(
     else:
         for text in result.texts.values():
             typer.echo(text, nl=False)
+
+
+def _roll_back(path: Path, *, diff: bool, as_json: bool) -> None:
+    from tuner.export import rolled_back
+
+    result = rolled_back(path, diff)
+    if as_json:
+        from tuner import as_json as json_form
+
+        whole = {"files": dict(result.texts), "written": [str(path) for path in result.written]}
+        json_form.dump({**whole, "backups": [str(path) for path in result.backups], "diff": result.diff})
+    elif diff:
+        typer.echo(result.diff or "nothing would change", nl=not result.diff)
+    else:
+        typer.echo(f"{path} is what it was before the last export", err=True)
+        typer.echo(f"what stood there is kept as {result.backups[0]}", err=True)
 
 
 def _lint(*, file: Path, fix: bool, target: str | None, as_json: bool, options: dict[str, Any]) -> None:

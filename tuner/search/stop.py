@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from runners.runner import Objective
-from spaces.space import Space
+from runners.runner import Measurement, Objective
+from spaces.space import Config, Space
 from tuner.search.encoding import Encoding
 from tuner.search.known import closed_keys, pooled_noise, settings
 from tuner.search.strategy import open_candidates
@@ -33,6 +33,10 @@ _IDLE, _IDLE_SHARE = 30, 0.2
 _MOST_EASY, _MOST_IDLE = 0.015, 0.0075
 
 
+# One reading may be luck, also one that says that there is nothing to gain.
+_AGREE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class _Outlook:
     """In score: what the best next trial can be expected to gain, and the lead of the best setting over the baseline.
@@ -43,6 +47,15 @@ class _Outlook:
     gain: float
     lead: float
     idle: int
+
+
+def already_there(history: History, baseline: Config) -> str | None:
+    """What the runner says of the baseline where no setting can be faster ("keep" in its evidence), if all readings agree."""
+    readings = [t.outcome for t in history if t.config == baseline and t.phase == "baseline"]
+    said = [outcome.evidence.get("keep") for outcome in readings if isinstance(outcome, Measurement)]
+    if len(said) < _AGREE or not all(isinstance(each, str) and each for each in said):
+        return None
+    return str(said[-1])
 
 
 def worth(space: Space, history: History, objective: Objective) -> str | None:

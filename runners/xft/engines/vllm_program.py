@@ -1,0 +1,71 @@
+"""One serving run of vLLM: a model of the asked shape with dummy weights, requests timed. Sent as text to its Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+
+def timed(engine: Any, prompts: list[dict[str, Any]], parameters: Any, count: int) -> float:
+    """Milliseconds of one request of the whole batch; raises RuntimeError where it gives other than ``count`` tokens."""
+    begun = time.perf_counter()
+    answers = engine.generate(prompts, parameters, use_tqdm=False)
+    taken = 1e3 * (time.perf_counter() - begun)
+    made = {len(answer.outputs[0].token_ids) for answer in answers}
+    if made != {count}:
+        raise RuntimeError(f"vLLM made {sorted(made)} tokens where {count} were asked for")
+    return taken
+
+
+def run(spec: dict[str, Any], folder: str) -> list[list[float]]:
+    """[milliseconds of the first token, of each next one] for each of the repeats, after one that is not counted."""
+    from vllm import LLM, SamplingParams  # type: ignore[import-not-found, unused-ignore]
+
+    Path(folder, "config.json").write_text(json.dumps(spec["config"]), encoding="utf-8")
+    engine = LLM(
+        model=folder,
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        dtype=spec["dtype"],
+        tensor_parallel_size=spec["ranks"],
+        max_model_len=spec["input"] + spec["output"],
+        max_num_seqs=spec["batch"],
+        enforce_eager=True,
+        # A prompt that was seen would cost nothing the second time.
+        enable_prefix_caching=False,
+        seed=1,
+    )
+    rng = random.Random(1)
+    vocabulary = spec["config"]["vocab_size"]
+    prompts = [{"prompt_token_ids": [rng.randrange(vocabulary) for _ in range(spec["input"])]} for _ in range(spec["batch"])]
+
+    def parameters(count: int) -> Any:
+        return SamplingParams(max_tokens=count, ignore_eos=True, temperature=0.0, detokenize=False)
+
+    one, whole = parameters(1), parameters(spec["output"])
+    found = []
+    for _ in range(spec["repeats"] + 1):
+        first = timed(engine, prompts, one, 1)
+        total = timed(engine, prompts, whole, spec["output"])
+        found.append([first, max(total - first, 0.0) / (spec["output"] - 1)])
+    return found[1:]
+
+
+def main() -> None:
+    spec = json.loads(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="clustertune-vllm-") as folder:
+        figures = run(spec, folder)
+    sys.stdout.write(f"\nclustertune-figures {json.dumps(figures)}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # what vLLM started ends with it
+
+
+if __name__ == "__main__":
+    main()

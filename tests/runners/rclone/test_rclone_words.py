@@ -1,0 +1,63 @@
+"""rclone's options and remotes as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.rclone.words import check_remote, connection, differences, flags, spelled
+from runners.runner import UsageError
+from spaces.rclone import SPACE
+
+
+def test_sizes_carry_a_unit_because_a_number_alone_is_kib() -> None:
+    config = {**SPACE.default, "vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 4 << 20, "buffer_size": 0}
+    assert flags(config) == [
+        "--vfs-read-chunk-streams=8",
+        "--vfs-read-chunk-size=4M",
+        "--buffer-size=0",
+        "--max-read-ahead=128K",
+        "--async-read=true",
+    ]
+    assert spelled(1000, "bytes") == "1000B"
+
+
+def test_live_values_that_differ_are_named() -> None:
+    live = {
+        "vfs": {"ChunkStreams": 0, "ChunkSize": 128 << 20},
+        "main": {"BufferSize": 16 << 20},
+        "mount": {"MaxReadAhead": 128 << 10, "AsyncRead": True},
+    }
+    assert differences(SPACE.default, live) == []
+    assert differences({**SPACE.default, "buffer_size": 1 << 20}, live) == ["--buffer-size was set to 1048576 and is 16777216"]
+    assert len(differences(SPACE.default, {})) == 5
+
+
+@pytest.mark.parametrize("remote", ["store:bucket/x", ":s3,provider=Other:bucket", "/tmp", "store:"])
+def test_remotes_that_may_be_kept(remote: str) -> None:
+    assert check_remote(remote) == remote
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        ":s3,access_key_id=AKIA77,secret_access_key=hush77:bucket",
+        ":sftp,host=h,pass=hush77:x",
+        'store,bearer_token="hush77:more":x',
+    ],
+)
+def test_a_secret_in_a_remote_is_refused_and_not_repeated(remote: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_remote(remote)
+    assert "hush77" not in str(caught.value)
+    assert "rclone.conf" in str(caught.value)
+
+
+@pytest.mark.parametrize("remote", ["", "--config=x", "no-such-folder", "a\nb:c"])
+def test_what_is_no_remote(remote: str) -> None:
+    with pytest.raises(UsageError):
+        check_remote(remote)
+
+
+@given(st.text(alphabet="ab:,='\"", max_size=30))
+def test_the_connection_is_a_beginning(remote: str) -> None:
+    assert remote.startswith(connection(remote))

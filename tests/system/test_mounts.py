@@ -1,0 +1,387 @@
+"""Real mounts of a real store behind a slow link: studies, hangs, deaths, and page caches that answer in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.store import SECRET, Store, store
+
+from runners import juicefs, rclone
+from runners.launch.marks import holders
+from runners.mount import leftovers
+from runners.mount.loads import Place, rate
+from runners.mount.loads.fio import FioLoad
+from runners.mount.runner import MountRunner
+from runners.mount.work import Epoch, Reading, Work
+from runners.mounts import read_mounts
+from runners.runner import Failure, Json, Measurement
+from spaces.juicefs import SPACE as JUICEFS
+from spaces.rclone import SPACE as RCLONE
+from spaces.space import Config
+
+pytestmark = pytest.mark.system
+
+MIB = 1 << 20
+FILES = {f"part{number}.bin": 48 * MIB for number in range(2)}
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with store(tmp_path_factory.mktemp("store")) as made:
+        for name, size in FILES.items():
+            made.add(name, size)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def meta(slow: Store) -> str:
+    return slow.juicefs(FILES)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder with a short name: sockets have to fit. Nothing may be left in it."""
+    with tempfile.TemporaryDirectory(prefix="tm") as folder:
+        yield Path(folder)
+        assert not mounts_in(Path(folder))
+
+
+def mounts_in(folder: Path) -> list[str]:
+    return [mount.point for mount in read_mounts() if mount.point.startswith(f"{folder}/")]
+
+
+def programs_of(folder: Path) -> dict[int, str]:
+    """Processes that carry the mark of a scratch folder in ``folder``."""
+    return {
+        pid: name for each in folder.glob(".clustertune-scratch-*") for pid, name in holders(leftovers.mark_of(each)).items()
+    }
+
+
+def rclone_words(slow: Store, scratch: Path) -> list[str]:
+    return ["rclone", "--remote", "slow:data", "--config", str(slow.config), "--scratch", str(scratch), *COMMON]
+
+
+def juicefs_words(meta: str, scratch: Path) -> list[str]:
+    return ["juicefs", "--meta", meta, "--scratch", str(scratch), *COMMON]
+
+
+COMMON = ["--load", "fio", "--jobs", "1", "--read-time", "1s"]
+
+
+def started(arguments: Sequence[str], storage: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tuner", *arguments, "--storage", str(storage)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=storage.parent)
+
+
+def tune(arguments: Sequence[str], storage: Path, limit: float = 200) -> tuple[int, str, str]:
+    process = started(arguments, storage)
+    try:
+        out, err = process.communicate(timeout=limit)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def test_tune_rclone_finds_streams_and_tells_no_secret(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    storage = tmp_path / "s.db"
+    narrow = ["--buffer-size", "0,16M", "--async-read", "true", "--max-read-ahead", "128K", "--vfs-read-chunk-size", "1M:8M"]
+    code, out, err = tune([*rclone_words(slow, scratch), *narrow, "--time", "70s", "--json", "--study", "r"], storage)
+    assert code == 0, err
+    answer = json.loads(out)
+    assert answer["decision"] == "adopt"
+    assert answer["recommended"]["vfs_read_chunk_streams"] >= 2
+    assert answer["gain"]["low"] > 1.3
+    assert "RCLONE_VFS_READ_CHUNK_STREAMS=" in answer["files"]["rclone.env"]
+    measured = answer["evidence"]["measured"]
+    assert measured["bytes_from_store"] >= measured["bytes_read"]
+    assert not list(scratch.iterdir())
+    everything = out + err + storage.read_bytes().decode("latin-1")
+    assert SECRET not in everything
+    code, out, err = tune(["export", "r", "--format", "script", "-o", str(tmp_path / "mount.sh")], storage)
+    assert code == 0, err
+    assert SECRET not in (tmp_path / "mount.sh").read_text()
+
+
+def test_tune_juicefs_answers(slow: Store, meta: str, scratch: Path, tmp_path: Path) -> None:
+    storage = tmp_path / "s.db"
+    narrow = ["--max-readahead", "0,4M,32M", "--prefetch", "0,1", "--max-downloads", "4,200", "--buffer-size", "300M",
+              "--baseline", str(tmp_path / "mount.sh")]  # fmt: skip
+    (tmp_path / "mount.sh").write_text("juicefs mount --max-readahead=0 -d redis://x /mnt\n")
+    code, out, err = tune([*juicefs_words(meta, scratch), *narrow, "--time", "60s", "--json"], storage)
+    assert code == 0, err
+    answer = json.loads(out)
+    assert answer["baseline"]["max_readahead"] == 0
+    assert answer["recommended"]["max_readahead"] > 0
+    assert answer["gain"]["low"] > 1.3
+    assert SECRET not in out + err + storage.read_bytes().decode("latin-1")
+    assert not list(scratch.iterdir())
+
+
+def wait_for(what: Any, limit: float = 60.0) -> None:
+    deadline = time.monotonic() + limit
+    while not what():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_what_a_killed_run_leaves_is_cleared_by_the_next(
+    target: str, slow: Store, meta: str, scratch: Path, tmp_path: Path
+) -> None:
+    words = rclone_words(slow, scratch) if target == "rclone" else juicefs_words(meta, scratch)
+    process = started([*words, "--time", "60s", "--study", "k"], tmp_path / "s.db")
+    try:
+        wait_for(lambda: (tmp_path / "s.db").exists() and mounts_in(scratch))
+    finally:
+        process.kill()
+        process.communicate()
+    wait_for(lambda: mounts_in(scratch), 5.0)
+    assert list(scratch.glob(".clustertune-scratch-*"))
+    cleared = leftovers.clear(scratch)
+    assert len(cleared) == 1
+    assert not mounts_in(scratch)
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_and_the_study_goes_on(
+    number: signal.Signals, slow: Store, scratch: Path, tmp_path: Path
+) -> None:
+    process = started([*rclone_words(slow, scratch), "--time", "60s", "--study", "i"], tmp_path / "s.db")
+    try:
+        wait_for(lambda: (tmp_path / "s.db").exists() and mounts_in(scratch))
+        time.sleep(1.0)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "tune resume i" in err
+    assert not list(scratch.iterdir())
+    assert not programs_of(scratch)
+
+
+# -- one measurement at a time -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["rclone", "juicefs"])
+def runner(request: pytest.FixtureRequest, slow: Store, meta: str, scratch: Path) -> Iterator[MountRunner]:
+    common: dict[str, Any] = {"load": "fio", "jobs": 1, "read_time": "3s", "scratch": str(scratch)}
+    if request.param == "rclone":
+        made = rclone.create(rclone.Options(remote="slow:data", config=str(slow.config), **common), RCLONE)
+    else:
+        made = juicefs.create(juicefs.Options(meta=meta, **common), JUICEFS)
+    assert isinstance(made, MountRunner)
+    with made:
+        assert not [problem for problem in made.check() if problem.severity == "error"]
+        made.prepare()
+        yield made
+    assert not list(scratch.iterdir())
+
+
+def default_of(runner: MountRunner) -> Config:
+    return runner.space.default
+
+
+def meddle(scratch: Path, number: signal.Signals, after: float) -> threading.Thread:
+    """Sends a signal to the mount program a moment after it mounted."""
+
+    def act() -> None:
+        wait_for(lambda: mounts_in(scratch), 20.0)
+        time.sleep(after)
+        for pid, name in programs_of(scratch).items():
+            if name in ("rclone", "juicefs"):
+                os.kill(pid, number)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def test_a_mount_that_hangs_is_a_timeout_and_the_next_one_is_fresh(runner: MountRunner, scratch: Path) -> None:
+    thread = meddle(scratch, signal.SIGSTOP, 0.8)
+    begun = time.monotonic()
+    failed = runner.measure(default_of(runner), 6.0)
+    thread.join()
+    assert isinstance(failed, Failure), failed
+    assert failed.kind == "timeout", failed
+    assert time.monotonic() - begun < 20.0
+    assert not mounts_in(scratch)
+    assert not programs_of(scratch)
+    again = runner.measure(default_of(runner), 60.0)
+    assert isinstance(again, Measurement), again
+
+
+def test_many_readers_on_a_hanging_mount_end_with_it(slow: Store, scratch: Path) -> None:
+    options = rclone.Options(
+        remote="slow:data", config=str(slow.config), load="fio", jobs=64, read_time="3s", scratch=str(scratch)
+    )
+    with rclone.create(options, RCLONE) as made:
+        made.check()
+        made.prepare()
+        thread = meddle(scratch, signal.SIGSTOP, 1.5)
+        failed = made.measure(RCLONE.default, 8.0)
+        thread.join()
+        assert isinstance(failed, Failure), failed
+        assert failed.kind == "timeout", failed
+        assert not programs_of(scratch)
+        assert isinstance(made.measure(RCLONE.default, 90.0), Measurement)
+
+
+def test_a_mount_that_dies_is_a_crash_with_its_end(runner: MountRunner, scratch: Path) -> None:
+    thread = meddle(scratch, signal.SIGKILL, 0.8)
+    failed = runner.measure(default_of(runner), 30.0)
+    thread.join()
+    assert isinstance(failed, Failure), failed
+    assert failed.kind == "crash"
+    assert "SIGKILL" in failed.reason
+    assert not mounts_in(scratch)
+    assert isinstance(runner.measure(default_of(runner), 60.0), Measurement)
+
+
+def test_what_is_measured_is_proven(runner: MountRunner) -> None:
+    found = runner.measure(default_of(runner), 60.0)
+    assert isinstance(found, Measurement), found
+    live = found.evidence["live"]
+    assert isinstance(live, dict)
+    assert all(live[name] == value for name, value in default_of(runner).items())
+    assert found.metrics["read_mib_s"] > 1
+    (epoch,) = found.evidence["epochs"]  # type: ignore[misc]
+    assert epoch["bytes_from_store"] >= 0.9 * epoch["bytes_read"]  # type: ignore[index,call-overload]
+    assert epoch["bytes_answered"] >= 0.9 * epoch["bytes_read"]  # type: ignore[index,call-overload]
+
+
+class TwiceLoad(FioLoad):
+    """Reads a file over and over through one handle: from the second time on the page cache answers."""
+
+    def run(self, place: Place, limit: float) -> Reading | Failure:
+        path = place.folder / self._parts[0].files[0]
+        epochs: list[Epoch] = []
+        with path.open("rb", buffering=0) as file:
+            for _ in range(3):
+                began = time.time()
+                file.seek(0)
+                read = len(file.read(8 * MIB))
+                while time.time() - began < 0.5:
+                    time.sleep(0.05)
+                epochs.append(Epoch(began, time.time(), read, filling=self.fills and not epochs))
+        return Reading(tuple(epochs))
+
+    fills = False
+
+    def figures(self, epochs: Sequence[Epoch]) -> tuple[Mapping[str, float], tuple[float, ...]]:
+        return rate(epochs)
+
+
+def test_epochs_out_of_the_page_cache_are_caught(runner: MountRunner) -> None:
+    load = TwiceLoad(Work(jobs=1))
+    load._parts = runner.load._parts  # type: ignore[attr-defined]
+    runner.load = load
+    found = runner.measure(default_of(runner), 60.0)
+    assert isinstance(found, Measurement), found
+    epochs: list[Json] = found.evidence["epochs"]  # type: ignore[assignment]
+    assert [epoch["counted"] for epoch in epochs] == [True, False, False]  # type: ignore[index,call-overload]
+    warnings = found.evidence["warnings"]
+    assert isinstance(warnings, list)
+    assert "epoch 2 is not counted" in str(warnings[0])
+    load.fills = True
+    failed = runner.measure(default_of(runner), 60.0)
+    assert isinstance(failed, Failure), "what the first epoch fetched must not be taken for the second's"
+    assert failed.kind == "wrong"
+
+
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_a_warm_mount_answers_from_its_own_cache(target: str, slow: Store, meta: str, scratch: Path) -> None:
+    common: dict[str, Any] = {
+        "load": "fio",
+        "jobs": 1,
+        "read_time": "2s",
+        "scratch": str(scratch),
+        "warm": True,
+        "data": "part0.bin",
+    }
+    if target == "rclone":
+        made = rclone.create(rclone.Options(remote="slow:data", config=str(slow.config), **common), RCLONE)
+        config: Config = {**RCLONE.default, "vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 4 * MIB}
+    else:
+        made = juicefs.create(juicefs.Options(meta=meta, **common), JUICEFS)
+        config = JUICEFS.default
+    with made:
+        made.check()
+        made.prepare()
+        first, second = made.measure(config, 90.0), made.measure(config, 90.0)
+    assert isinstance(first, Measurement), first
+    assert isinstance(second, Measurement), second
+    assert first.bytes_written > 40 * MIB
+    assert second.bytes_written < 10 * MIB, "the cache on disk is still there"
+    assert second.metrics["read_mib_s"] > 60
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_root_may_have_more_read_ahead(target: str, slow: Store, meta: str, scratch: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to raise the kernel's read-ahead")
+    common: dict[str, Any] = {"load": "fio", "jobs": 1, "read_time": "1s", "scratch": str(scratch), "system": True}
+    if target == "rclone":
+        made = rclone.create(rclone.Options(remote="slow:data", config=str(slow.config), **common), RCLONE)
+        config: Config = {**RCLONE.default, "max_read_ahead": 2 * MIB}
+    else:
+        made = juicefs.create(juicefs.Options(meta=meta, **common), JUICEFS)
+        config = {**JUICEFS.default, "kernel_read_ahead": 2 * MIB}
+    with made:
+        made.check()
+        made.prepare()
+        found = made.measure(config, 60.0)
+    assert isinstance(found, Measurement), found
+    assert found.evidence["live"]["kernel_read_ahead"] == 2 * MIB  # type: ignore[index,call-overload]
+
+
+def test_torch_reads_through_a_mount(slow: Store, scratch: Path) -> None:
+    pytest.importorskip("torch")
+    options = rclone.Options(
+        remote="slow:data", config=str(slow.config), load="torch", jobs=2, read_time="2s", scratch=str(scratch)
+    )
+    with rclone.create(options, RCLONE) as made:
+        made.check()
+        made.prepare()
+        found = made.measure({**RCLONE.default, "vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 4 * MIB}, 90.0)
+    assert isinstance(found, Measurement), found
+    assert found.metrics["read_mib_s"] > 10
+    assert not programs_of(scratch)
+
+
+# -- what is not there ---------------------------------------------------------------------------------------------------
+
+
+def test_a_remote_that_is_not_there_is_told_in_a_sentence(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    words = ["rclone", "--remote", "nowhere:x", "--config", str(slow.config), "--scratch", str(scratch), *COMMON]
+    code, _, err = tune(words, tmp_path / "s.db")
+    assert code == 4
+    assert "nowhere" in err
+    assert "Traceback" not in err
+    assert not list(scratch.iterdir())
+
+
+def test_an_empty_remote_is_told_in_a_sentence(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, _, err = tune(["rclone", "--remote", str(tmp_path / "empty"), "--scratch", str(scratch), *COMMON], tmp_path / "s.db")
+    assert code == 4
+    assert "no file with something in it" in err
+
+
+def test_data_that_is_not_there_is_wrong_usage(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    code, _, err = tune([*rclone_words(slow, scratch), "--data", "gone/*.npz"], tmp_path / "s.db")
+    assert code == 2
+    assert "--data gone/*.npz" in err
