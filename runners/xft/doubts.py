@@ -1,4 +1,4 @@
-"""Why a measurement can't be that of its setting: other CPUs than laid out, other results than one rank's, impossible times."""
+"""Why a measurement can't be that of its setting: other CPUs than laid out, other results than one rank's, no such times."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tuner.recommendation import Gain, Recommendation
 BASELINE = SPACE.default
 PICK = {**BASELINE, "queue_depth": 32}
 ANSWER = Recommendation(
-    "s", "aio", "e", "adopt", PICK, BASELINE, Gain(1.2, 1.1, 1.3, 0.9), "proven", {"effective_gbs": 3.0}, {"effective_gbs": 2.5}
+    "s", "aio", "e", "adopt", PICK, BASELINE, Gain(1.2, 1.1, 1.3, 0.9), "proven", {"gbs": 3.0}, {"gbs": 2.5}
 )
 
 
