@@ -6,8 +6,8 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
-
 from support.synthetic import SPACE
+
 from tuner import screen
 from tuner.recommendation import Gain, Recommendation
 
