@@ -7,7 +7,6 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from runners.hosts import probe
 from runners.hosts.compare import Told, compared
 from runners.hosts.host import Host
 from runners.launch.job import Job, Launcher, Process, Rank
+from runners.launch.together import Together
 from runners.runner import Failure, Problem
 
 _LIMIT = 60.0
@@ -45,6 +45,8 @@ _SSH_MENDS = (
     ("Host key verification failed", "compare its key with the host's own, then: ssh-keyscan -H {name} >> ~/.ssh/known_hosts"),
     ("IDENTIFICATION HAS CHANGED", "if the host was set up anew: ssh-keygen -R {name}"),
     ("Could not resolve", "add its address and the name {name} to /etc/hosts here, or write the address"),
+    ("can't be started here", "install it on this host, or name another ssh with --ssh"),
+    ("gave no answer", "name a Python 3 of {name} with --python; what there is now is started and says nothing"),
     ("not found", "install python3 on {name}, or name one with --python"),
     ("No such file", "install python3 on {name}, or name one with --python"),
     ("refused", "on {name}: sudo systemctl enable --now ssh"),
@@ -66,9 +68,9 @@ def problems(hosts: Sequence[Host], launcher: Launcher, python: str = "python3",
     Severity "error": a host can't be used, or the hosts can't work together. ``root`` is where the hosts have /sys and /proc.
     What comes back from a host is data: nothing of it is run.
     """
-    with _listening() as callback, ThreadPoolExecutor(min(64, max(1, len(hosts)))) as pool:
-        ask = partial(_ask, hosts, launcher, python, root, callback)
-        answers = list(pool.map(ask, hosts))
+    together = Together()
+    with _listening() as callback:
+        answers = together.each(partial(_ask, hosts, launcher, python, root, callback, together), hosts)
     found: list[Problem] = []
     told: dict[str, Told] = {}
     for host, answer in zip(hosts, answers, strict=True):
@@ -91,11 +93,17 @@ def unreachable(host: Host, failure: Failure) -> Problem:
 
 
 def _ask(
-    hosts: Sequence[Host], launcher: Launcher, python: str, root: str, callback: Callback, host: Host
+    hosts: Sequence[Host],
+    launcher: Launcher,
+    python: str,
+    root: str,
+    callback: Callback,
+    together: Together,
+    host: Host,
 ) -> tuple[Told, Problem | None] | Failure:
     source = Path(probe.__file__).read_text(encoding="utf-8")
     job = Job((Rank(host, (python, "-c", source)),), _LIMIT)
-    with launcher.start(job) as running:
+    with together.start(launcher, job) as running:
         clock = _clock(running)
         if isinstance(clock, Failure):
             return clock

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from runners.runner import Failure, Measurement, Objective, Problem, Runner
-from spaces.space import ENUMERABLE, Config, Space
+from spaces.space import ENUMERABLE, Config, Domain, Knob, Space
 from spaces.units import format_duration
 from tuner.budget import Budget, Limits
 from tuner.recommendation import Recommendation
@@ -147,6 +148,7 @@ def show_problem(out: Console, problem: Problem) -> None:
 def show_answer(out: Console, answer: Recommendation, space: Space, files: Mapping[str, str], study: str) -> None:
     """The four questions: which setting, how much better, how sure, what next; ``study`` as a command must name it."""
     adopt = answer.decision == "adopt"
+    space = _whole(space, answer.config)
     out.print()
     verdict = "[bold green]use this setting[/]" if adopt else "[bold]keep the present setting[/]"
     out.print(f"{verdict}  [dim]{escape(answer.reason)}[/]")
@@ -235,6 +237,13 @@ def _details(answer: Recommendation, space: Space) -> list[str]:
         f"machine  {machine.get('host')}: {machine.get('cpus')} CPUs, {machine.get('cpu')}, kernel {machine.get('kernel')}"
     )
     return [escape(line) for line in lines]
+
+
+def _whole(space: Space, config: Config) -> Space:
+    """``space`` with the knobs of ``config`` that a runner added to the target's own."""
+    known = {knob.name for knob in space.knobs}
+    others = [(name, value) for name, value in config.items() if name not in known]
+    return replace(space, knobs=(*space.knobs, *(Knob(n, Domain("choice", (v,)), v, "", "") for n, v in others)))
 
 
 def _changes(config: Config, other: Config, space: Space) -> str:

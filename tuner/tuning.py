@@ -82,6 +82,10 @@ class Tuning:
         contention = Contention()
         self._warm_up()
         race = self._resumed_race()
+        there = stop.already_there(self.history, self.baseline)
+        if race is None and there:
+            self.stopped = there
+            race = self._race((), self.rules), 0
         if race is None:
             self.forecast.check_search(self.study.spelled)
             self._search()
@@ -89,7 +93,6 @@ class Tuning:
         self._run_race(*race)
         self._check_proof(race[0])
         result = race[0].result()
-        there = stop.already_there(self.history, self.baseline)
         recommendation = answer.recommend(
             self.study,
             self.runner,
@@ -172,9 +175,6 @@ class Tuning:
             )
 
     def _search(self) -> None:
-        if there := stop.already_there(self.history, self.baseline):
-            self.stopped = there
-            return
         self.reporter.phase("search", "one short measurement a setting")
         since_baseline = 0
         reserve = self._race_reserve()

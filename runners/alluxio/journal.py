@@ -29,9 +29,13 @@ _NEW = ".clustertune-new"
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a killed study left and what was done: ``mount`` is the command that brings the user's own mount back, or None."""
+    """What a killed study left: ``mount`` is the command that brings the user's own mount back, () where there was none.
 
-    mount: tuple[str, ...] | None
+    ``restarts``: the command also takes away what is mounted, which may have the study's settings still.
+    """
+
+    mount: tuple[str, ...] = ()
+    restarts: bool = False
 
 
 class Journal:
@@ -85,9 +89,10 @@ class Journal:
     def _pending(self) -> bool:
         return os.path.lexists(self.kept) or os.path.lexists(self._beside(_ABSENT))
 
-    def remember(self, mount: Sequence[str]) -> None:
+    def remember(self, mount: Sequence[str], *, restarts: bool = False) -> None:
         """The command that brings the user's own mount back, for the next start if this one is killed. Mode 0600."""
-        self._write(self._beside(_NOTES), json.dumps(list(mount)).encode(), 0o600)
+        note = json.dumps({"mount": list(mount), "restarts": restarts})
+        self._write(self._beside(_NOTES), note.encode(), 0o600)
 
     def write(self, text: str) -> None:
         """Puts a study's settings in place of the user's, whole or not at all. Raises OSError."""
@@ -141,9 +146,10 @@ class Journal:
         self.text = self.kept.read_bytes().decode("iso-8859-1")
 
     def _put_back(self) -> Left:
-        mount: tuple[str, ...] | None = None
-        with suppress(OSError, ValueError):
-            mount = tuple(map(str, json.loads(self._beside(_NOTES).read_text())))
+        left = Left()
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            note = json.loads(self._beside(_NOTES).read_text())
+            left = Left(tuple(map(str, note["mount"])), bool(note["restarts"]))
         if os.path.lexists(self.kept):
             if self.path.exists() and self.path.samefile(self.kept):
                 self.kept.unlink()  # killed before anything was written; a rename onto itself would leave both names
@@ -154,7 +160,7 @@ class Journal:
         for ending in (_ABSENT, _NOTES, _NEW):
             self._beside(ending).unlink(missing_ok=True)
         _sync(self.path.parent)
-        return Left(mount)
+        return left
 
     def _spare_changes(self) -> None:
         """What somebody else wrote into the file meanwhile is not thrown away: it is moved aside."""

@@ -19,7 +19,7 @@ _CLOCK = 0.05
 def prove(
     process: FuseProcess, point: Path, written: float, config: Config, values: Mapping[str, str], memory: int | None
 ) -> dict[str, Json] | Failure:
-    """What is live, or a Failure "wrong" that says what isn't.
+    """What is live, or a Failure that says what isn't: "wrong", or "infeasible" where the JVM can't be given the memory.
 
     ``written`` is when the site file got ``values`` (time.time()); ``memory`` the direct memory that was asked for, None
     where that was left as it is.
@@ -31,8 +31,11 @@ def prove(
         return _wrong(f"{winning[0]} is given on the command line of the FUSE process, which wins over the site file")
     if memory is not None and process.direct_memory != memory:
         has = "no limit of its own" if process.direct_memory is None else gib(process.direct_memory)
-        return _wrong(f"the FUSE process was to have {gib(memory)} of direct memory and has {has}; conf/alluxio-env.sh may "
-                      "set ALLUXIO_FUSE_JAVA_OPTS anew")  # fmt: skip
+        return Failure(
+            "infeasible",
+            f"the FUSE process was to have {gib(memory)} of direct memory and has {has}: how it is started, as by "
+            "conf/alluxio-env.sh or a service, sets ALLUXIO_FUSE_JAVA_OPTS anew",
+        )
     return _mounted(process, point, config, values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from runners.runner import Failure, Json
 
 
 class AlluxioSession:
-    """See runners.mount.backend.Session. ``program`` is None where a command of the user's made the mount."""
+    """See runners.mount.backend.Session. ``program`` is None where a command of the user's made the mount.
+
+    ``told`` takes credentials out of a failure.
+    """
 
     share = 0.9
 
@@ -27,8 +30,10 @@ class AlluxioSession:
         live: Mapping[str, Json],
         program: MountProgram | None,
         web: int | None,
+        told: Callable[[Failure], Failure],
     ) -> None:
         self.folder, self.live = point, live
+        self._told = told
         self._process, self._program = process, program
         self._web = web if web is not None and metrics.read(web) is not None else None
         self._begun, _ = self._moved()
@@ -57,7 +62,8 @@ class AlluxioSession:
 
     def ended(self) -> Failure | None:
         if self._program is not None:
-            return self._program.ended()
+            ended = self._program.ended()
+            return None if ended is None else self._told(ended)
         now = of_pid(self._process.pid)
         if now is None or abs(now.started - self._process.started) > 1.0:
             return Failure("crash", f"the FUSE process of {self.folder} ended")

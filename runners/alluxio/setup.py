@@ -11,10 +11,12 @@ from pathlib import Path
 
 from runners.alluxio.install import SITE, Install, as_version
 from runners.alluxio.options import Options
+from runners.alluxio.properties import last
 from runners.runner import UsageError
 from spaces.alluxio import Version, parse_version
 from spaces.units import parse_duration
 
+_ROOT = "alluxio.dora.client.ufs.root"
 # NAME=SECRET of a known kind of name, or a name and a password in an address.
 _SECRET = re.compile(
     r"(?:secret|passw|token|credential|access\.?key|account\.?key)[\w.-]*=.|://[^/@\s]*:[^/@\s]*@", re.IGNORECASE
@@ -35,6 +37,7 @@ class Setup:
     remount: tuple[str, ...]
     remount_time: float
     named_site: bool
+    source: str
 
     @classmethod
     def of(cls, options: Options, *, doctor: bool = False) -> Setup:
@@ -56,7 +59,19 @@ class Setup:
             seconds = parse_duration(options.remount_time)
         except ValueError as error:
             raise UsageError("remount-time", options.remount_time, str(error)) from None
-        return cls(install, version, site, _point(options.mount), _command(options), seconds, bool(options.site_file))
+        command, point = _command(options), _point(options.mount)
+        return cls(install, version, site, point, command, seconds, bool(options.site_file), options.source)
+
+    def likely_source(self) -> str:
+        """What to mount where nothing is mounted now, "" where that isn't known."""
+        if self.source or self.version is None:
+            return self.source
+        if self.version.line == "open2":
+            return "/"
+        if self.site is None or not self.site.exists():
+            return ""
+        entry = last(self.site.read_bytes().decode("iso-8859-1")).get(_ROOT)
+        return entry.value.strip() if entry else ""
 
 
 def _version(options: Options, install: Install) -> Version | None:

@@ -33,6 +33,7 @@ _BLOCK = re.compile(
     rf"{re.escape(END)}[^\r\n]*(?P<end>\r\n|\r|\n|\Z)"
 )
 _MEMORY = re.compile(r"-XX:MaxDirectMemorySize=(?P<size>[0-9]{1,15}[kKmMgG]?)(?![\w.])")
+_AHEAD = re.compile(r"read_ahead_kb ([0-9]{1,9})\b")
 
 
 class Unreadable(ValueError):
@@ -88,6 +89,15 @@ def memory_line(config: Config) -> str:
     )
 
 
+def beside(config: Config) -> list[str]:
+    """What a setting is besides its properties, a line each; ``settings`` reads it back."""
+    lines = [memory_line(config)]
+    if config.get("read_ahead"):
+        ahead = int(config["read_ahead"]) >> 10
+        lines.append(f"the kernel read ahead with read_ahead_kb {ahead} (/sys/class/bdi/*/), which is no property either")
+    return lines
+
+
 def memory_of(text: str) -> int | None:
     """The direct memory that a text of options or our own block names last, in bytes."""
     found = None
@@ -112,6 +122,8 @@ def settings(text: str, version: Version | None = None) -> dict[str, Value]:
     found.update(of_mount_options(_options(present)))
     blocks = "".join(match[0] for match in _BLOCK.finditer(text))
     found["direct_memory"] = memory_of(blocks) or DEFAULTS["direct_memory"]
+    ahead = _AHEAD.findall(blocks)
+    found["read_ahead"] = int(ahead[-1]) << 10 if ahead else DEFAULTS["read_ahead"]
     return found
 
 
@@ -145,5 +157,5 @@ def _read(present: Mapping[str, Entry], key: Key, version: Version | None) -> Va
     except BadText as error:
         raise Unreadable(f"line {entry.line}, {key.name}: {error.why}") from None
     if not 1 <= number < 2**40:
-        raise Unreadable(f"line {entry.line}, {key.name}: {text!r} must be at least 1")
+        raise Unreadable(f"line {entry.line}, {key.name}: {text!r} must be at least 1, and no more than memory can hold")
     return number

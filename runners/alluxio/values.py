@@ -15,6 +15,7 @@ _COMMENT = re.compile(r"(?P<value>\S+)\s+(?P<comment>[#!].*)", re.DOTALL)
 _MEANS_TRUE = frozenset(("yes", "on", "1", "y", "t", "enable", "enabled"))
 _MEANS_FALSE = frozenset(("no", "off", "0", "n", "f", "disable", "disabled", "false", ""))
 _INT_LIMIT, _LONG_LIMIT = 2**31, 2**63
+_LONGEST = 40  # no number that anybody means is longer
 # Read as a size and then kept in 32 bits; start-up fails where that isn't enough.
 _SIZES_OF_32_BITS = frozenset(("alluxio.user.file.buffer.bytes",))
 
@@ -34,6 +35,8 @@ def trimmed(text: str) -> str:
 
 def read_size(text: str, version: Version | None = None) -> int:
     """Bytes. Raises BadText."""
+    if len(text) > _LONGEST:
+        raise BadText(f"{text[:_LONGEST]!r}… is no size: sizes are written like 512KB, 4MB or 1GB")
     match = _SIZE.fullmatch(text)
     if match is None:
         binary = _BINARY.fullmatch(text)
@@ -59,7 +62,7 @@ def _bytes(number: str, unit: str) -> int:
 
 def read_int(text: str, limit: int = _INT_LIMIT) -> int:
     """A whole number of Java's int, or long. Raises BadText."""
-    if _INTEGER.fullmatch(text) and len(text) < 30 and -limit <= int(text) < limit:
+    if _INTEGER.fullmatch(text) and len(text) < _LONGEST and -limit <= int(text) < limit:
         return int(text)
     close = text.strip()
     raise BadText(

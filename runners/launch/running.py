@@ -123,7 +123,8 @@ class Running:
             try:
                 self._begin_some(selector)
             except OSError as error:
-                return Failure("environment", f"{self._reach.command(None)[0]} can't be started: {error.strerror or error}")
+                program = error.filename or self._reach.command(None)[0]
+                return Failure("environment", f"{program} can't be started here: {error.strerror or error}")
             self._turn(selector)
             if self._stop:
                 return Failure("crash", "the job was stopped")

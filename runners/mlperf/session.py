@@ -1,71 +1,38 @@
-"""A row of training runs as a user asked for it: the data set found or made, each run judged and kept for a report."""
+"""A row of training runs as a user asked for it: each started afresh, judged, and kept where reports find it."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from runners.hosts import hosts_for
-from runners.mlperf.benchmark import DataSet, Trained, generate, look, record_length, steps_of, train
+from runners.mlperf.benchmark import DataSet, Trained, train
 from runners.mlperf.bound import bound
-from runners.mlperf.busy import Busy
-from runners.mlperf.command import known, parameter, workload_name
-from runners.mlperf.divisions import division_of
-from runners.mlperf.epochs import from_memory_by_speed
-from runners.mlperf.installed import find_dlio
-from runners.mlperf.launching import HERE, Start, Tell, find_launcher
-from runners.mlperf.memory import host_memory
-from runners.mlperf.size import data_size, files_short
-from runners.mlperf.workloads import Workload, find
-from runners.runner import EnvironmentProblem, Failure, Json, UsageError
-from runners.scratch import Scratch
-from spaces.units import format_duration, parse_duration
+from runners.mlperf.epochs import from_memory_by_speed, that_read
+from runners.mlperf.launching import HERE, Start, Tell
+from runners.mlperf.sampling import Samples, busy_between, from_device, processor_time
+from runners.mlperf.workloads import Workload
+from runners.runner import EnvironmentProblem, Failure, Json
 
-LEAST_STEPS = 50
-_MOST_RANKS, _MOST_RUNS, _MOST_EPOCHS = 4096, 100, 1000
-# Start-up, and storage that is twenty times too slow for the accelerators.
-_START, _SLOW = 300.0, 20.0
-_SIZE_DIFFERS = 1.5
-_GIB = 1 << 30
 _SHOWN_LOG = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of `tune mlperf run`, as typed; "" and 0 stand for what is told there."""
-
-    data: Path
-    model: str = "unet3d"
-    accelerator: str = ""
-    accelerators: int = 1
-    version: str = ""
-    runs: int = 1
-    files: int = 0
-    epochs: int = 0
-    parameters: tuple[str, ...] = ()
-    open_division: bool = False
-    results: Path = Path("mlperf-results")
-    hosts: str = ""
-    mpi: str = ""
-    python: str = ""
-    ssh: str = "ssh"
-    limit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
-    """One run. ``passed``: it reached the utilisation, by DLIO's own count, which is what MLPerf judges by."""
+    """One run. Its utilisation is DLIO's own count, which is what MLPerf judges by.
+
+    ``busy`` is the share of processor time that was not idle, ``from_device`` the bytes that each epoch got from the block
+    device under the data; None where that isn't known.
+    """
 
     name: str
     folder: Path
     trained: Trained
     busy: float | None
+    from_device: tuple[int, ...] | None
     warnings: tuple[str, ...]
 
     @property
@@ -101,7 +68,10 @@ class Session:
         name = datetime.now().strftime("%Y%m%d_%H%M%S") if new else f"run-{number}"
         folder = self.folder / name
         forget(self.data)
-        with Busy() as busy:
+        # Only where this host alone reads can its device be asked.
+        count = from_device(self.data.folder) if self.start.hosts == (HERE,) else None
+        device = Samples(count) if count is not None else None
+        with Samples(processor_time) as busy, device or nullcontext():
             done = train(
                 self.start,
                 self.workload,
@@ -117,14 +87,17 @@ class Session:
             )
         if isinstance(done, Failure):
             raise EnvironmentProblem(f"{name} failed ({done.kind}): {done.reason}", _mend(done, folder))
-        share = busy.between(done.epochs[0].began, done.epochs[-1].ended)
-        return Run(name, folder, done, share, tuple(self._warnings(done)))
+        share = busy_between(busy, done.epochs[0].began, done.epochs[-1].ended)
+        read = _by_epoch(device, done) if device is not None else None
+        return Run(name, folder, done, share, read, tuple(self._warnings(done, read)))
 
-    def _warnings(self, done: Trained) -> Iterator[str]:
-        training = done.summary.training
-        assert training is not None
+    def _warnings(self, done: Trained, read: Sequence[int] | None) -> Iterator[str]:
         caching = any(done.summary.potential_caching)
-        if said := from_memory_by_speed([epoch.samples_per_second for epoch in done.epochs], caching=caching):
+        if read is not None:
+            record = self.data.file_size / self.workload.sample.per_file
+            if why := that_read(read, int(done.epochs[0].samples * record)).why:
+                yield why
+        elif said := from_memory_by_speed([epoch.samples_per_second for epoch in done.epochs], caching=caching):
             yield said
         elif caching and len(done.epochs) > 1:
             yield "the data set fits into this host's memory: epochs after the first may have come from there"
@@ -163,6 +136,7 @@ class Session:
                     "io_mib_s": self.io_rate(run),
                     "passed": self.passed(run),
                     "processors_busy": run.busy,
+                    "bytes_from_device": None if run.from_device is None else list(run.from_device),
                     "seconds": run.trained.seconds,
                     "epochs": [asdict(epoch) for epoch in run.trained.epochs],
                     "warnings": list(run.warnings),
@@ -172,140 +146,10 @@ class Session:
         }
 
 
-@contextmanager
-def opened(asked: Asked, tell: Tell) -> Iterator[Session]:
-    """Everything checked, and the data set generated where there is none. Raises UsageError, EnvironmentProblem."""
-    workload = find(asked.model, asked.version, asked.accelerator)
-    for option, value, most in (
-        ("accelerators", asked.accelerators, _MOST_RANKS),
-        ("runs", asked.runs, _MOST_RUNS),
-        ("epochs", asked.epochs or workload.epochs, _MOST_EPOCHS),
-    ):
-        if not 1 <= value <= most:
-            raise UsageError(option, value, f"must be from 1 to {most}")
-    limit = _duration(asked.limit) if asked.limit else None
-    dlio = find_dlio(asked.python)
-    dlio.refuse(workload)
-    parameters = _parameters(asked, workload, known(dict(map(parameter, asked.parameters)), dlio))
-    start = Start(dlio, find_launcher(dlio, asked.mpi, asked.ssh), hosts_for(asked.hosts) or (HERE,))
-    folder = _results(asked, workload)
-    # Other hosts see the results folder, which they share, and not this one's temporary files.
-    with Scratch.create(Path(tempfile.gettempdir()) if start.hosts == (HERE,) else asked.results.absolute()) as scratch:
-        data = _data(asked, workload, start, parameters, scratch.path, tell)
-        epochs = asked.epochs or workload.epochs
-        session = Session(
-            workload=workload,
-            start=start,
-            data=data,
-            parameters=parameters,
-            ranks=asked.accelerators,
-            epochs=epochs,
-            folder=folder,
-            limit=limit or _limit(workload, data, asked.accelerators, epochs, parameters),
-            scratch=scratch.path,
-            tell=tell,
-        )
-        session.notes += _notes(session, asked)
-        folder.mkdir(parents=True, exist_ok=True)
-        yield session
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError("limit", text, str(error)) from None
-
-
-def _parameters(asked: Asked, workload: Workload, given: dict[str, str]) -> dict[str, str]:
-    division = division_of(workload.version, workload.model, given)
-    if division.division != "closed" and not asked.open_division:
-        raise UsageError("param", ",".join(sorted(given)), f"{division.why}; with --open it runs, and says so")
-    return given
-
-
-def _results(asked: Asked, workload: Workload) -> Path:
-    """Where the runs go, laid out as the version's own tools do it."""
-    root = asked.results.absolute()
-    new = workload.version == "v2.0"
-    folder = root / "training" / workload.model / "run" if new else root / workload_name(workload)
-    try:
-        if folder.exists() and any(folder.iterdir()):
-            raise UsageError("results", asked.results, f"{folder} holds results already; name another folder")
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError("results", asked.results, f"{folder} can't be made: {error.strerror}") from None
-    return folder
-
-
-def _data(asked: Asked, workload: Workload, start: Start, parameters: dict[str, str], scratch: Path, tell: Tell) -> DataSet:
-    folder = asked.data.absolute()
-    try:
-        there = look(folder, workload)
-    except OSError as error:
-        raise EnvironmentProblem(f"{folder} can't be read: {error.strerror or error}") from None
-    if there is not None:
-        if asked.files > there.files:
-            raise UsageError("files", asked.files, f"{folder} holds {there.files}; name another folder to generate more")
-        files = asked.files or there.files
-        return DataSet(there.folder, files, there.file_size, there.subfolders)
-    if asked.files < 1:
-        need = data_size(workload, asked.accelerators, host_memory(), len(start.hosts))
-        why = f"{folder} holds no data set for {workload.model}: say how many files to generate"
-        raise UsageError("files", asked.files, f"{why} (the rules ask for {need.files} here, {need.gib:.0f} GB)")
-    if not folder.parent.is_dir():
-        raise UsageError("data", asked.data, f"{folder.parent} is no folder")
-    _room(folder.parent, asked.files * workload.sample.per_file * record_length(workload, parameters))
-    tell(f"generating {asked.files} files in {folder}")
-    ranks = max(1, min(os.cpu_count() or 1, 8, asked.files))
-    limit = _START + 60 + asked.files * workload.sample.per_file * record_length(workload, parameters) / (4 << 20)
-    made = generate(start, workload, folder, asked.files, parameters, ranks=ranks, scratch=scratch, limit=limit, tell=tell)
-    if isinstance(made, Failure):
-        raise EnvironmentProblem(f"the data set can't be generated ({made.kind}): {made.reason}", _words(made))
-    return made
-
-
-def _room(folder: Path, need: float) -> None:
-    free = shutil.disk_usage(folder).free
-    if need > 0.95 * free:
-        why = f"the data set takes {need / _GIB:.1f} GiB and {folder} has {free / _GIB:.1f} GiB left"
-        raise EnvironmentProblem(why, "fewer --files, or another --data")
-
-
-def _limit(workload: Workload, data: DataSet, ranks: int, epochs: int, parameters: dict[str, str]) -> float:
-    steps = steps_of(workload, data.files, _batch(workload, parameters), ranks)
-    seconds = float(parameters.get("train.computation_time", workload.computation_time))
-    return _START + _SLOW * epochs * steps * seconds
-
-
-def _batch(workload: Workload, parameters: dict[str, str]) -> int:
-    text = parameters.get("reader.batch_size", str(workload.batch))
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError("param", f"reader.batch_size={text}", "must be a whole number from 1")
-    return int(text)
-
-
-def _notes(session: Session, asked: Asked) -> Iterator[str]:
-    """What makes these runs no submission, or their figures weak."""
-    workload, data = session.workload, session.data
-    steps = steps_of(workload, data.files, _batch(workload, session.parameters), session.ranks)
-    if steps < 2:
-        why = f"is less than two steps for {session.ranks} accelerators with {workload.batch} samples a step"
-        raise UsageError("files", data.files, why)
-    memory = host_memory() * len(session.start.hosts)
-    if short := files_short(workload, session.ranks, memory, data.files):
-        yield f"no submission: {short}"
-    nominal = workload.sample.length * workload.sample.per_file
-    if not nominal / _SIZE_DIFFERS <= data.file_size <= nominal * _SIZE_DIFFERS:
-        yield f"no submission: the files have {data.file_size:.0f} bytes where {workload.model}'s have {nominal:.0f}"
-    division = division_of(workload.version, workload.model, session.parameters)
-    if division.division != "closed":
-        yield f"{'OPEN division' if division.division == 'open' else 'no submission'}: {division.why}"
-    if steps < LEAST_STEPS:
-        yield f"{steps} steps an epoch are few: below {LEAST_STEPS} start-up weighs too much to compare anything"
-    if workload.version == "v2.0" and asked.runs == 5:
-        yield "v2.0 asks for a warm-up before its five runs: --runs 6"
-    yield f"a run takes at most {format_duration(session.limit)}; --limit changes that"
+def _by_epoch(device: Samples[int], done: Trained) -> tuple[int, ...] | None:
+    """Bytes that the device gave in each epoch."""
+    around = [device.around(epoch.began, epoch.ended) for epoch in done.epochs]
+    return tuple(max(0, found[1] - found[0]) for found in around if found is not None) or None
 
 
 def forget(data: DataSet) -> None:
@@ -323,10 +167,10 @@ def _mend(failure: Failure, folder: Path) -> str:
     if failure.kind == "timeout":
         return "a longer --limit, or fewer --files"
     log = folder / "dlio.log"
-    return f"{_words(failure)}{f' (see {log})' if log.exists() else ''}".strip()
+    return f"{words_of(failure)}{f' (see {log})' if log.exists() else ''}".strip()
 
 
-def _words(failure: Failure) -> str:
+def words_of(failure: Failure) -> str:
     """The end of what the program said, in a line."""
     lines = [line.strip() for line in failure.log.splitlines() if line.strip()]
     return " | ".join(lines[-3:])[-_SHOWN_LOG:]

@@ -25,12 +25,12 @@ _GRACE = 3.0
 class MountProgram:
     """A mount program and what it mounted on ``point``.
 
-    It runs in a session of its own, dies with the thread that started it, and carries ``mark`` in its environment, as all that
-    it starts does.
+    It runs in a session of its own, dies with the thread that started it, and carries a mark below ``mark`` in its
+    environment, as all that it starts does.
     """
 
     def __init__(self, argv: Sequence[str], point: Path, mark: str, *, env: Mapping[str, str], cwd: Path) -> None:
-        self.point, self._mark, self._name = point, mark, Path(argv[0]).name
+        self.point, self._mark, self._name = point, f"{mark}.mount", Path(argv[0]).name
         self._tail = Tail(_LOG)
         self._closed = False
         self._process = subprocess.Popen(
@@ -38,7 +38,7 @@ class MountProgram:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**env, MARK: mark},
+            env={**env, MARK: self._mark},
             cwd=cwd,
             start_new_session=True,
             preexec_fn=die_with(os.getpid()),

@@ -55,6 +55,11 @@ class LoadOptions:
         default=False, metadata=option("Tune what the kernel grants a mount, too: read-ahead beyond 128K (needs root).")
     )
     accelerators: int = field(default=1, metadata=option("Accelerators that dlio emulates.", "N"))
+    tune_reader: bool = field(
+        default=False,
+        metadata=option("Tune dlio's reader together with the mount, as far as MLPerf's CLOSED division allows it."),
+    )
+    open: bool = field(default=False, metadata=option("With --tune-reader: what the OPEN division allows, too."))
     load_option: list[str] = field(
         default_factory=list,
         metadata=option("Handed on to the load as it is, like reader.read_threads=8 for dlio; may be repeated.", "NAME=VALUE"),
@@ -91,6 +96,7 @@ def work_of(options: LoadOptions) -> Work:
         memory=memory,
         accelerators=options.accelerators,
         extra=tuple(_pair(text) for text in options.load_option),
+        reader=("open" if options.open else "closed") if options.tune_reader else "",
     )
 
 

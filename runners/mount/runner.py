@@ -4,18 +4,20 @@ really came from where they should.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from runners.launch.marks import MARK
 from runners.limits import available_memory
 from runners.mount import honest, leftovers
 from runners.mount.backend import Backend, Session
 from runners.mount.counters import processor_time, processors_busy
 from runners.mount.guard import Guard
-from runners.mount.loads import Load, Place, create
+from runners.mount.loads import Load, Place, TunableLoad, create
 from runners.mount.meter import Meter, Moved, by_epoch
 from runners.mount.options import LoadOptions, work_of
 from runners.mount.work import Bounds, Reading
@@ -53,9 +55,9 @@ class MountRunner(WritesNothing):
         self._bounds = Bounds(self._work, load.open_files, memory, system=options.system)
         self.message: Callable[[str], None] = lambda _text: None
         self._scratch: Scratch | None = None
-        self._place: Path | None = None
         self._chosen: dict[str, Json] = {}
         self._space: Space | None = None
+        self._reader = load if self._work.reader and isinstance(load, TunableLoad) else None
 
     @classmethod
     def of(cls, backend: Backend, options: LoadOptions, narrowed: Space) -> MountRunner:
@@ -77,11 +79,12 @@ class MountRunner(WritesNothing):
     @property
     def space(self) -> Space:
         if self._space is None:
-            self._space = self.backend.space(self._narrowed, replace(self._bounds, largest=self.load.largest))
+            own = self.backend.space(self._narrowed, replace(self._bounds, largest=self.load.largest))
+            self._space = self._reader.extend(own) if self._reader is not None else own
         return self._space
 
     def facts(self) -> Mapping[str, Json]:
-        return {**self.backend.facts(), **self.load.facts(), **self._chosen}
+        return {**self.backend.facts(), **self.load.facts()}
 
     def check(self) -> list[Problem]:
         """Also mounts once and looks at the data, where nothing stands in the way; clears what killed runs left."""
@@ -124,7 +127,8 @@ class MountRunner(WritesNothing):
 
     def _load_place(self, session: Session, mark: Callable[[], object] = lambda: None) -> Place:
         assert self._scratch is not None
-        return Place(session.folder, self._scratch.path / "load", mark)
+        environment = {**os.environ, MARK: f"{leftovers.mark_of(self._scratch.path)}.load"}
+        return Place(session.folder, self._scratch.path / "load", mark, environment)
 
     def prepare(self) -> None:
         self._open()
@@ -143,10 +147,12 @@ class MountRunner(WritesNothing):
         return replace(outcome, seconds=time.monotonic() - begun)
 
     def _measure(self, config: Config, begun: float, limit: float) -> Outcome:
-        session = self.backend.mount(config, limit)
+        session = self.backend.mount({knob.name: config[knob.name] for knob in self._narrowed.knobs}, limit)
         if isinstance(session, Failure):
             return session
         try:
+            if self._reader is not None:
+                self._reader.read_with(config)
             left = limit - (time.monotonic() - begun)
             busy = processor_time()
             with Guard(left, session.kill) as guard, Meter(session) as meter:
@@ -207,6 +213,7 @@ class MountRunner(WritesNothing):
         return {
             **reading.evidence,
             "live": dict(session.live),
+            "data": dict(self._chosen),
             "bytes_read": read,
             "bytes_from_store": served,
             "fetched_for_each_byte_read": round(served / read, 3) if read else None,

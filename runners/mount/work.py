@@ -13,7 +13,8 @@ from runners.runner import Json
 class Work:
     """The load options in numbers: ``block_size`` and ``memory`` in bytes (None: not given), ``seconds`` of reading.
 
-    ``data`` is a path or pattern below the mount, "" for the largest files. ``extra`` is the load's own business.
+    ``data`` is a path or pattern below the mount, "" for the largest files. ``extra`` is the load's own business. ``reader``
+    is the division of MLPerf that a load's own knobs keep to, "" where they are not tuned.
     """
 
     pattern: Literal["sequential", "random"] = "sequential"
@@ -26,6 +27,7 @@ class Work:
     memory: int | None = None
     accelerators: int = 1
     extra: tuple[tuple[str, str], ...] = ()
+    reader: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def find(options: Options, root: Path | None) -> str:
     """The program's path, "" where there is none. Raises UsageError for a --benchmark that is none."""
     if options.benchmark:
         given = Path(options.benchmark).expanduser()
-        found = shutil.which(str(given))
+        found = shutil.which(given.absolute() if "/" in options.benchmark else given)
         if found is None:
             raise UsageError("benchmark", options.benchmark, "there is no such program; name oneCCL's benchmark")
         return str(Path(found).absolute())

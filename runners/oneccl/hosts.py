@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runners.hosts import probe
@@ -14,6 +13,7 @@ from runners.hosts_doctor import unreachable
 from runners.launch.direct import Ssh
 from runners.launch.job import Job, Rank
 from runners.launch.reach import Reach
+from runners.launch.together import Together
 from runners.oneccl import host_program
 from runners.oneccl.library import Found
 from runners.oneccl.place import Facts, Place
@@ -28,8 +28,8 @@ _SHM_A_RANK = 32 << 20
 
 def ask(place: Place, found: Found, reach: Reach, python: str) -> dict[str, Facts]:
     """What each host told, by its name. Raises EnvironmentProblem for one that can't be asked."""
-    with ThreadPoolExecutor(min(64, len(place.hosts))) as pool:
-        answers = list(pool.map(lambda host: _ask(host, place, found, reach, python), place.hosts))
+    together = Together()
+    answers = together.each(lambda host: _ask(host, place, found, reach, python, together), place.hosts)
     told: dict[str, Facts] = {}
     for host, answer in zip(place.hosts, answers, strict=True):
         if isinstance(answer, Failure):
@@ -39,7 +39,7 @@ def ask(place: Place, found: Found, reach: Reach, python: str) -> dict[str, Fact
     return told
 
 
-def _ask(host: Host, place: Place, found: Found, reach: Reach, python: str) -> Facts | Failure:
+def _ask(host: Host, place: Place, found: Found, reach: Reach, python: str, together: Together) -> Facts | Failure:
     env = {**found.environment(), "FI_PROVIDER_PATH": str(found.root / "lib")}
     folders = (found.root / "bin" / "libfabric", found.mpi_root / "bin" / "libfabric",
                found.mpi_root / "opt" / "mpi" / "libfabric" / "bin")  # fmt: skip
@@ -50,7 +50,7 @@ def _ask(host: Host, place: Place, found: Found, reach: Reach, python: str) -> F
         "fi_info": [str(folder / "fi_info") for folder in folders],
     }
     job = Job((Rank(host, command(python, (probe, host_program))),), _LIMIT)
-    with Ssh(reach).start(job) as running:
+    with together.start(Ssh(reach), job) as running:
         line = running.ask(json.dumps(request), _LIMIT)
     if isinstance(line, Failure):
         return line

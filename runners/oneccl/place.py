@@ -6,6 +6,7 @@ import shlex
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from runners.hosts import hosts_for
@@ -86,6 +87,9 @@ def _pins(text: str, hosts: int, ppn: int) -> tuple[tuple[int, ...], ...]:
         return tuple(entries) * hosts
     if len(entries) == hosts * ppn and any(len(cores) > 1 for cores in entries):
         raise UsageError("pin", text, f"ranges of cores are the same on all hosts; name {ppn} of them, or one core a rank")
+    for first, second in combinations(entries[:ppn], 2):
+        if len(first) + len(second) > 2 and (both := set(first) & set(second)):
+            raise UsageError("pin", text, f"two ranks of a host have the core {min(both)}; ranges must not overlap")
     if len(entries) == hosts * ppn:
         return tuple(entries)
     want = f"{ppn} for the ranks of a host" + (f" or {hosts * ppn} for all ranks" if hosts > 1 else "")
@@ -97,9 +101,21 @@ def _cores(text: str, entry: str) -> tuple[int, ...]:
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise UsageError("pin", text, f"{entry!r} is no core; write a number or a range for each rank, like 0-3,4-7")
     low, high = int(first), int(last or first)
-    if low > high or high > _MOST_CPU:
+    if low > high:
         raise UsageError("pin", text, f"{entry!r} is no range of cores; write the smaller number first")
+    if high > _MOST_CPU:
+        raise UsageError("pin", text, f"{entry!r}: no host has so many cores")
     return tuple(range(low, high + 1))
+
+
+def check_pins(options: Options, place: Place, told: Mapping[str, Facts]) -> None:
+    """Raises UsageError for cores that a host doesn't have, or doesn't let us use."""
+    for rank, cores in enumerate(place.pins):
+        host = place.host_of(rank).name
+        usable = set(told[host]["cpus"])
+        if strange := sorted(set(cores) - usable):
+            have = ",".join(map(str, sorted(usable)))
+            raise UsageError("pin", options.pin, f"{host} has no core {strange[0]} that can be used; it has {have}")
 
 
 def words(option: str, command: str) -> tuple[str, ...]:

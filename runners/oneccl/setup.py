@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from runners.oneccl.options import Options
 from runners.oneccl.place import Facts, Network, Place
 from runners.oneccl.predict import nodes_of
 from runners.oneccl.providers import Providers
-from runners.oneccl.warm import Starter
+from runners.oneccl.warm import TOO_MANY, Starter
 from runners.oneccl.workload import Workload, workload
 from runners.runner import EnvironmentProblem, Failure, UsageError
 from spaces.oneccl import PINNING, Limits
@@ -72,6 +73,10 @@ class Setup:
             python=python,
             here=hosts.own_names(),
         )
+        if not all(reach.is_here(host) for host in where.hosts) and shutil.which(reach.ssh[0]) is None:
+            if options.ssh == "ssh":
+                raise EnvironmentProblem("there is no ssh on this host", "sudo apt install openssh-client")
+            raise UsageError("ssh", options.ssh, f"there is no program {reach.ssh[0]}; write the command that reaches a host")
         launcher = mpirun((found.mpirun,), reach)
         if isinstance(launcher, Failure):
             raise EnvironmentProblem(launcher.reason, "name Intel MPI's mpirun with --mpi")
@@ -118,7 +123,8 @@ class Setup:
 
     @cached_property
     def learned(self) -> Learned:
-        """From a job without any variable set. Raises EnvironmentProblem where even that can't run."""
+        """From a job without any variable set. Raises EnvironmentProblem where even that can't run, UsageError for --pin."""
+        place.check_pins(self.options, self.place, self.told)
         limit = _UNREACHING if self.network.iface == "lo" and not self.place.alone else self.jobs.start_limit
         job = self._first(limit)
         if isinstance(job, Failure):
@@ -126,6 +132,8 @@ class Setup:
             mend = "tune doctor oneccl, with the same options"
             if job.kind == "timeout" and iface:
                 mend = f"another --iface: {iface} may not reach the other hosts"
+            elif TOO_MANY in job.reason:
+                mend = "fewer ranks, with --ppn"
             raise EnvironmentProblem(f"oneCCL without any setting can't run here: {job.reason}", mend)
         asked = tuple(tuple(sorted(cores)) for cores in self.place.pins)
         if asked and job.cpus != asked:

@@ -108,7 +108,7 @@ def _header(fields: Sequence[str]) -> tuple[int, int | None] | None:
     if size is None:
         if any(re.match(r"\d", field) for field in fields):
             return None
-        raise ValueError(f"{', '.join(fields)[:80]!r} names no column 'size'; write size,count")
+        raise ValueError("no column is called 'size'; a line is size,count, or a first line names the columns")
     count = next((place for place, name in enumerate(names) if name in _COUNT_NAMES), None)
     return size, count
 
@@ -118,6 +118,9 @@ def _message(fields: Sequence[str], columns: tuple[int, int | None]) -> Message:
     last = max(size, count or 0)
     if len(fields) <= last:
         raise ValueError(f"has {len(fields)} {'column' if len(fields) == 1 else 'columns'}, and {last + 1} are needed")
+    for column in (size, *(() if count is None else (count,))):
+        if not re.match(r"[\d.+-]", fields[column]):  # not shown: a file that is no trace may hold what nobody should read
+            raise ValueError(f"column {column + 1} is no number; write size,count, like 65536,120")
     return Message(_size(fields[size]), 1 if count is None else _count(fields[count]))
 
 

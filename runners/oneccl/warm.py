@@ -25,6 +25,7 @@ from runners.runner import Failure
 
 # A job that nobody closes ends by itself.
 _LIFE = 3600.0
+TOO_MANY = "too many for one command line"
 NOT_TOGETHER = "the ranks did not come together"
 _PARTING = 10.0
 _PORTS = (15000, 30000)  # below those that systems hand out by themselves
@@ -134,7 +135,7 @@ class Starter:
             begun = time.monotonic()
             job = self._job(env, limit)
             if sum(len(word) + 1 for each in job.ranks for word in each.argv) > _MOST_WORDS:
-                return Failure("environment", f"{len(job.ranks)} ranks are too many for one command line of mpirun")
+                return Failure("environment", f"{len(job.ranks)} ranks are {TOO_MANY} of mpirun")
             running = self.launched(env).start(job)
             line: str | Failure = Failure("crash", "interrupted")
             try:

@@ -142,7 +142,9 @@ def read_file(path: str, names: tuple[str, ...]) -> dict[str, Topology]:
 
 
 def record(host: Topology) -> dict[str, Any]:
-    """The record of a topology, without readings of the moment: memory that is free is all that there is."""
+    """The record of a topology, without readings of the moment: memory that is free is all that there is, and sizes are in steps
+    of a few per cent, since a kernel keeps a little less or more for itself each time it starts.
+    """
     allowed = tuple(node.number for node in host.nodes if node.allowed)
     return {
         "schema": probe.SCHEMA,
@@ -166,7 +168,7 @@ def record(host: Topology) -> dict[str, Any]:
             {
                 "node": node.number,
                 "cpus": format_list(node.cpus),
-                "memory": node.memory,
+                "memory": _coarse(node.memory),
                 "distances": {str(other): distance for other, distance in node.distances.items()},
             }
             for node in host.nodes
@@ -174,5 +176,11 @@ def record(host: Topology) -> dict[str, Any]:
         "allowed_cpus": format_list(host.cpus),
         "allowed_nodes": format_list(allowed),
         "quota": host.quota,
-        "memory_limit": host.memory_limit,
+        "memory_limit": None if host.memory_limit is None else _coarse(host.memory_limit),
     }
+
+
+def _coarse(size: int) -> int:
+    """The five highest bits of a size."""
+    step = 1 << max(0, size.bit_length() - 5)
+    return size // step * step

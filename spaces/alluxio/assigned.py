@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from spaces.alluxio.keys import BY_NAME, FUSE_OPTIONS
@@ -64,8 +65,8 @@ def of_mount_options(options: Sequence[str]) -> dict[str, Value]:
         knob = _knob_of(each)
         if knob == "page_cache":
             found[knob] = each
-        elif knob is not None and each.partition("=")[2].isascii() and each.partition("=")[2].isdecimal():
-            found[knob] = int(each.partition("=")[2])
+        elif knob is not None and re.fullmatch(r"[0-9]{1,10}", number := each.partition("=")[2]):
+            found[knob] = int(number)
     return found
 
 

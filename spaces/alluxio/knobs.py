@@ -82,6 +82,15 @@ KNOBS = (
         lowest=0,
     ),
     Knob(
+        "read_ahead",
+        off_or_log2(256 * K, 8 * M),
+        0,
+        "Bytes that the kernel reads ahead on the mount, set by root with --system; 0 leaves it as it is (128K).",
+        "Linux, /sys/class/bdi/*/read_ahead_kb",
+        unit="bytes",
+        lowest=0,
+    ),
+    Knob(
         "direct_memory",
         log2(G, 256 * G),
         4 * G,

@@ -22,7 +22,8 @@ class Limits:
     """``open_files`` at once in all readers; ``file_size`` in bytes of the largest file that is read (None: any).
 
     ``memory`` is the most that the FUSE process may have as direct memory, in bytes. ``cold``: data come from the store.
-    ``mount_options`` False: those are not searched. ``present`` is the direct memory that it has now, None if not known.
+    ``mount_options`` False: those are not searched; ``system`` False: nor is what only root can set. ``present`` is the direct
+    memory that it has now, None if not known.
     """
 
     version: Version | None = None
@@ -31,6 +32,7 @@ class Limits:
     memory: int | None = None
     cold: bool = True
     mount_options: bool = True
+    system: bool = True
     present: int | None = None
 
 
@@ -111,6 +113,8 @@ def for_job(space: Space, limits: Limits) -> Space:
     """``space`` (narrowed or not) for a version and a load, with its rules, settings of equal effect folded, and the cost."""
     shaped = for_version(space, limits.version)
     idle = MOUNT_OPTIONS if not limits.mount_options else ()
+    if not limits.system:
+        idle = (*idle, "read_ahead")
     if not limits.cold:
         idle = (*idle, *_SLOW, "preload")
     shaped = _only(shaped, tuple(name for name in idle if space[name].domain == _DOMAINS[name]))

@@ -147,7 +147,8 @@ def main() -> None:
                 runner.check()
                 runner.prepare()
                 theirs, spent, count = everything(runner, GRIDS[given.target])
-                print(f"{case.name}: everything   {spent:6.1f} s, {count} settings: {told(theirs, space.default)}", flush=True)
+                found = told(theirs, space.default)
+                print(f"{case.name}: everything   {spent:6.1f} s, {count} settings: {found}", flush=True)
                 rounds = compared(runner, [ours, theirs, space.default], given.rounds)
             print(
                 f"{case.name}: {len(rounds)} rounds, MiB/s: ours {median(r[0] for r in rounds):.2f}, everything's best "

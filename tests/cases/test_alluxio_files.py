@@ -112,7 +112,7 @@ def test_case_no_such_key_in_2x() -> None:
         "alluxio.user.streaming.reader.chunk.size.bytes": "4MB",
         "alluxio.user.streaming.reader.buffer.size.messages": "32",
     }
-    searched = {knob.name for knob in for_job(SPACE, Limits(parse_version(version), mount_options=False)).knobs
+    searched = {knob.name for knob in for_job(SPACE, Limits(parse_version(version), mount_options=False, system=False)).knobs
                 if len(knob.domain.values) > 1}  # fmt: skip
     assert searched == {"chunk_size", "buffer_messages", "direct_memory"}
     findings = alluxio.lint(f"{P}thread=64\n{P}part.length=4MB\n", {"alluxio_version": version})

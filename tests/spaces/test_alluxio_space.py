@@ -165,6 +165,11 @@ def test_mount_options_are_searched_only_when_asked_for_or_named() -> None:
     assert len(for_job(named, Limits(mount_options=False))["page_cache"].domain.values) == 2
 
 
+def test_what_only_root_can_set_is_searched_only_with_system() -> None:
+    assert len(for_job(SPACE, Limits(system=False))["read_ahead"].domain.values) == 1
+    assert len(for_job(SPACE, Limits(system=True))["read_ahead"].domain.values) > 2
+
+
 def test_mount_options_keep_what_is_not_ours() -> None:
     config = {**BASE, "page_cache": "direct_io", "max_background": 256}
     assert mount_options(config, ["allow_other", "kernel_cache", "max_background=12"]) == [
@@ -173,6 +178,7 @@ def test_mount_options_keep_what_is_not_ours() -> None:
     assert of_mount_options(["x", "auto_cache", "max_read=131072"]) == {
         "page_cache": "auto_cache", "max_background": 0, "max_read": 131072,
     }  # fmt: skip
+    assert of_mount_options(["max_read=" + "9" * 5000, "max_background=x"]) == of_mount_options([])
     assert mount_options(BASE) == list(USUAL_OPTIONS)
     assert properties(BASE) == {}
 

@@ -187,6 +187,17 @@ def test_memory_that_a_setting_needs_is_given_to_the_jvm_and_proven(here: Here) 
         assert live["direct_memory"] == 8 << 30
 
 
+def test_the_kernel_reads_ahead_as_far_as_it_is_told_with_system(here: Here) -> None:
+    with AlluxioRunner.create(here.options(system=True), SPACE) as runner:
+        runner.check()
+        runner.prepare()
+        outcome = runner.measure({**SPACE.default, "read_ahead": 1 << 20}, LIMIT)
+        assert isinstance(outcome, Measurement), outcome
+        live = outcome.evidence["live"]
+        assert isinstance(live, dict)
+        assert live["kernel_read_ahead"] == 1 << 20
+
+
 def test_bytes_are_counted_by_the_metrics_where_they_are_on(here: Here) -> None:
     from support.store import free_port
 
@@ -201,12 +212,18 @@ def test_bytes_are_counted_by_the_metrics_where_they_are_on(here: Here) -> None:
     here.site.write_text(MINE)
 
 
-def test_a_remount_command_is_run_and_found_out_where_it_restarts_nothing(here: Here) -> None:
+def restarter(here: Here) -> Path:
+    """A command that restarts the FUSE process in the background, as a service manager would."""
     restart = here.home / "restart"
     restart.write_text(
         f'#!/bin/sh\n"{here.script}" unmount "{here.point}"\nexec "{here.script}" mount s3://training/ "{here.point}"\n'
     )
     restart.chmod(0o755)
+    return restart
+
+
+def test_a_remount_command_is_run_and_found_out_where_it_restarts_nothing(here: Here) -> None:
+    restart = restarter(here)
     with AlluxioRunner.create(here.options(remount_cmd=str(restart)), SPACE) as runner:
         runner.check()
         runner.prepare()
@@ -304,6 +321,22 @@ def test_however_a_study_ends_the_users_file_and_mount_come_back(here: Here, num
     assert here.site.stat().st_ino == inode
     assert not list(here.site.parents[2].glob(".clustertune-scratch-*"))
     assert not holders(mark_of(Path(".clustertune-scratch-")))
+
+
+def test_after_a_kill_a_command_of_the_users_restarts_the_mount_with_their_own_file(here: Here) -> None:
+    """The FUSE process that the command started outlives the study, with its settings."""
+    restart = str(restarter(here))
+    command = [sys.executable, "-m", "tuner", *study(here, "--time", "5m", "--events", "--remount-cmd", restart)]
+    pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=here.environment, **pipes) as run:
+        _until_measured(run)
+        run.kill()
+        run.communicate(timeout=LIMIT)
+    left = here.process()
+    backend = AlluxioBackend(here.options(remount_cmd=restart))
+    assert "recovered" in {problem.id for problem in backend.problems()}
+    here.as_before()
+    assert here.process().started > left.started
 
 
 def test_what_somebody_writes_meanwhile_is_not_lost(here: Here) -> None:

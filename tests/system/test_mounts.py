@@ -128,6 +128,13 @@ def test_tune_juicefs_answers(slow: Store, meta: str, scratch: Path, tmp_path: P
     assert not list(scratch.iterdir())
 
 
+def alive(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
 def wait_for(what: Any, limit: float = 60.0) -> None:
     deadline = time.monotonic() + limit
     while not what():
@@ -148,8 +155,10 @@ def test_what_a_killed_run_leaves_is_cleared_by_the_next(
         process.communicate()
     wait_for(lambda: mounts_in(scratch), 5.0)
     assert list(scratch.glob(".clustertune-scratch-*"))
+    left = set(programs_of(scratch))
     cleared = leftovers.clear(scratch)
     assert len(cleared) == 1
+    assert not any(alive(pid) for pid in left)
     assert not mounts_in(scratch)
     assert not list(scratch.iterdir())
 
@@ -385,3 +394,18 @@ def test_data_that_is_not_there_is_wrong_usage(slow: Store, scratch: Path, tmp_p
     code, _, err = tune([*rclone_words(slow, scratch), "--data", "gone/*.npz"], tmp_path / "s.db")
     assert code == 2
     assert "--data gone/*.npz" in err
+
+
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_the_examples_run_as_they_stand(target: str, slow: Store, meta: str, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "examples" / target / "tune.sh"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "TIME": "100s", "READ": "1s", "CONFIG": str(slow.config)}
+    done = subprocess.run(
+        [script, "slow:data" if target == "rclone" else meta],
+        capture_output=True, text=True, check=False, env=environment, cwd=tmp_path, timeout=250,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "KiB" in done.stdout if target == "rclone" else "MiB" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert SECRET not in done.stdout + done.stderr

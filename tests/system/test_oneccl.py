@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from runners.launch.marks import MARK
+from runners.oneccl import benchmark
 from runners.oneccl.checks import of_setup
 from runners.oneccl.options import Options
 from runners.oneccl.proof import prove
@@ -23,7 +24,7 @@ from runners.oneccl.seen import SELECTIONS, selected
 from runners.oneccl.setup import Setup
 from runners.oneccl.table import layout
 from runners.oneccl.warm import Step, Warm
-from runners.runner import Failure, Measurement
+from runners.runner import Failure, Measurement, UsageError
 from spaces.oneccl import SPACE
 from spaces.oneccl import environment as environment_of
 
@@ -146,12 +147,13 @@ class Deadly:
 
     def __init__(self, count: int, times: int) -> None:
         self.count, self.times = count, times
+        self.tokens: set[str] = set()
         self._calls = Warm.calls
 
     def calls(self, job: Warm, steps: Sequence[Step], seconds: float, limit: float) -> list[dict[str, Any]] | Failure:
         if self.times > 0 and any(step.count == self.count for step in steps):
             self.times -= 1
-            token = job._running._job.token
+            self.tokens.add(token := job._running._job.token)
             os.kill(max(int(line.split()[0]) for line in holders(f"{MARK}={token}.1") if "python" in line), signal.SIGBUS)
         return self._calls(job, steps, seconds, limit)
 
@@ -171,7 +173,8 @@ def test_an_algorithm_that_ends_its_job_takes_no_other_along(
         assert proof.against([(1024, algorithm)]) == "", algorithm
     said = proof.against([(1024, "nreduce")])
     assert ("nreduce fails for 1024 bytes here: the job ends with it: a rank died of SIGBUS" in said) is refused, said
-    assert gone(MARK)
+    assert len(deadly.tokens) > 1, "it was tried by itself, in a job of its own"
+    assert all(gone(f"{MARK}={token}") for token in deadly.tokens)
 
 
 def test_what_is_emitted_selects_what_was_measured(runner: CclRunner) -> None:
@@ -282,3 +285,37 @@ def test_however_it_ends_nothing_is_left(tmp_path: Path, number: signal.Signals)
     assert gone(f"CT_TEST={tmp_path}"), holders(f"CT_TEST={tmp_path}")
     if number != signal.SIGKILL:
         assert run.returncode == 130
+
+
+def test_a_python_that_says_nothing_is_named_and_does_not_hold_up_ctrl_c(tmp_path: Path) -> None:
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 1000\n")
+    silent.chmod(0o755)
+    command = [sys.executable, "-m", "tuner", "oneccl", "--python", str(silent), "--study", "never"]
+    begun = time.monotonic()
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+        while not any("sleep" in line for line in holders(f"CT_TEST={tmp_path}")):
+            assert run.poll() is None, run.communicate()
+            time.sleep(0.1)
+        asked = time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=PATIENCE)
+    assert run.returncode == 130
+    assert time.monotonic() - asked < 45, f"the limit of a host's answer is 90 s; it was asked {asked - begun:.0f} s before"
+    assert gone(f"CT_TEST={tmp_path}"), holders(f"CT_TEST={tmp_path}")
+
+
+def test_a_program_here_is_not_taken_for_one_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "dir"  # a name that the PATH has too
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert benchmark.find(Options(benchmark="./dir"), None) == str(program)
+    program.chmod(0o644)
+    with pytest.raises(UsageError, match="--benchmark ./dir: there is no such program"):
+        benchmark.find(Options(benchmark="./dir"), None)
+
+
+def test_an_ssh_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="--ssh /no/such/ssh -4: there is no program /no/such/ssh"):
+        setup(hosts="node1.invalid,node2.invalid", ssh="/no/such/ssh -4")

@@ -124,7 +124,7 @@ def test_what_dies_for_one_size_is_a_failure_of_its_settings_and_not_of_the_mach
     """Where /dev/shm holds small messages and not large ones, only settings that move the large ones can't be measured."""
     small = make_rig(("hbA",), shm="1m")
     options = {"ppn": 2, "pin": "", "sizes": "1K,4M"}
-    with CclRunner(setup(small, **options), SPACE.fixed({"transport": "default"})) as runner:
+    with CclRunner(setup(small, **options), SPACE.narrow({"transport": "default"})) as runner:
         runner.prepare()
         died = runner.measure(BASE, PATIENCE)
         assert isinstance(died, Failure)

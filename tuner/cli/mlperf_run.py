@@ -63,7 +63,7 @@ def run(
     ] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    from runners.mlperf.session import Asked, opened
+    from runners.mlperf.opening import Asked, opened
     from tuner.session import user_mistakes
 
     asked = Asked(

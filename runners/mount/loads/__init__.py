@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from runners.mount.work import Epoch, Reading, Work
 from runners.runner import Failure, Json, Objective, Problem, UsageError
+from spaces.space import Config, Space
 
 # What --load takes, and the module that makes it.
 LOADS = {
@@ -33,11 +35,13 @@ class Place:
     """Where a load works: ``folder`` is the mounted one, ``scratch`` an empty folder of ours for files of its own.
 
     ``mark`` may be called between two epochs: the mount's counters are read then, and need not be guessed from others.
+    ``environment`` is for the load's processes: by what it adds to ours they are found again should we be killed.
     """
 
     folder: Path
     scratch: Path
     mark: Callable[[], object] = lambda: None
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 class Load(Protocol):
@@ -59,7 +63,7 @@ class Load(Protocol):
         """What stands in the way, each with its mend; cheap."""
 
     def choose(self, place: Place) -> Mapping[str, Json]:
-        """Looks once at a mounted folder and settles what all measurements will read; returns it as facts.
+        """Looks once at a mounted folder and settles what all measurements will read; returns what that is, as evidence.
 
         Raises EnvironmentProblem where there is nothing to read, UsageError("data", ...) where --data names nothing.
         """
@@ -79,11 +83,24 @@ class Load(Protocol):
         """May be called twice."""
 
 
+@runtime_checkable
+class TunableLoad(Load, Protocol):
+    """A load with knobs of its own, tuned together with the mount's where ``work.reader`` asks for it."""
+
+    def extend(self, space: Space) -> Space:
+        """``space`` with the load's knobs beside its own; known after ``problems``."""
+
+    def read_with(self, config: Config) -> None:
+        """The values for the next ``run``; ``config`` holds the mount's too."""
+
+
 def create(name: str, work: Work) -> Load:
     """The load that --load names. Raises UsageError."""
     chosen = ("torch" if importlib.util.find_spec("torch") else "fio") if name == "auto" else name
     if chosen not in LOADS:
         raise UsageError("load", name, f"is none of auto, {', '.join(LOADS)}")
+    if work.reader and LOADS[chosen] != "dlio":
+        raise UsageError("tune-reader", "", f"--load {chosen} has no reader's knobs; dlio and MLPerf's workloads have")
     module = importlib.import_module(f"{__name__}.{LOADS[chosen]}")
     return cast(Load, module.create(chosen, work))
 

@@ -6,23 +6,23 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runners.mlperf import reader
 from runners.mlperf.benchmark import DataSet, look, train
 from runners.mlperf.bound import bound
-from runners.mlperf.busy import Busy
 from runners.mlperf.command import known, parameter
 from runners.mlperf.divisions import division_of
 from runners.mlperf.installed import find_dlio
 from runners.mlperf.launching import Start, find_launcher
 from runners.mlperf.output import EpochFigures
+from runners.mlperf.sampling import Samples, busy_between, processor_time
 from runners.mlperf.workloads import Workload, find
 from runners.mount.loads import Place
 from runners.mount.work import Epoch, Reading, Work
 from runners.runner import EnvironmentProblem, Failure, Json, Objective, Problem, UsageError
+from spaces.space import Config, Space
 
 # Below this start-up and the last steps weigh more than settings do, and versions of DLIO count differently.
 LEAST_STEPS = 50
-# Formats whose readers can go past the page cache, in versions of DLIO that have the parameter.
-_DIRECT_FORMATS = ("npz", "npy")
 # What --load-option may name besides DLIO's own parameters, which have a dot in them.
 _OWN = {
     "model": "the workload",
@@ -54,12 +54,15 @@ class DlioLoad:
         self._mpi, self._python = own.get("mpi", ""), own.get("dlio_python", "")
         self.batch = _count("reader.batch_size", given.get("reader.batch_size", str(self.workload.batch)), 1)
         threads = _count("reader.read_threads", given.get("reader.read_threads", str(self.workload.read_threads)), 0)
+        if work.reader and "reader.read_threads" not in given:
+            threads = reader.most_threads()
         self.open_files = work.accelerators * max(1, threads)
         self.largest: int | None = None
         self._data = ""
         self._set: DataSet | None = None
         self._start: Start | None = None
         self._parameters: dict[str, str] = {}
+        self._read_with: dict[str, str] = {}
 
     def facts(self) -> Mapping[str, Json]:
         work, workload = self._work, self.workload
@@ -71,6 +74,7 @@ class DlioLoad:
             "accelerators": work.accelerators,
             "steps": self._steps,
             "parameters": dict(sorted(self._given.items())),
+            "tune_reader": work.reader,
             "direct": work.direct,
             "cache": "warm" if work.warm else "cold",
             "data": work.data,
@@ -90,6 +94,9 @@ class DlioLoad:
                 "leave --direct out: each measurement is one epoch on a fresh mount, which reads from the store all the same"
             )
             found.append(Problem("dlio-direct", "error", why, mend))
+        if self._work.reader and not reader.knobs(self.workload, start.dlio, beyond_closed=self._work.reader == "open"):
+            why = f"{self.workload.version} lets nothing of the reader be tuned in {self._work.reader.upper()}"
+            found.append(Problem("dlio-reader", "error", why, "leave --tune-reader out, or add --open"))
         division = division_of(self.workload.version, self.workload.model, self._given)
         if division.division != "closed":
             found.append(Problem("dlio-division", "note", f"this is no CLOSED run of MLPerf Storage: {division.why}"))
@@ -105,7 +112,15 @@ class DlioLoad:
         return self._start
 
     def _direct(self, start: Start) -> bool:
-        return start.dlio.direct and self.workload.sample.format in _DIRECT_FORMATS
+        return reader.can_read_directly(start.dlio, self.workload)
+
+    def extend(self, space: Space) -> Space:
+        """``space`` with the reader's knobs. Raises EnvironmentProblem; BadValue for a parameter that a knob can't take."""
+        more = reader.knobs(self.workload, self._ready().dlio, beyond_closed=self._work.reader == "open")
+        return reader.extended(space, more, self._given)
+
+    def read_with(self, config: Config) -> None:
+        self._read_with = reader.parameters(config)
 
     def choose(self, place: Place) -> Mapping[str, Json]:
         found = self._find(place.folder)
@@ -149,15 +164,15 @@ class DlioLoad:
         start, chosen = self._ready(), self._set
         assert chosen is not None
         work = self._work
-        direct = work.direct and self._direct(start)
+        direct = (work.direct or self._read_with.get("reader.odirect") == "True") and self._direct(start)
         epochs = 2 if direct or work.warm else 1
         data = DataSet(place.folder / self._data, chosen.files, chosen.file_size, chosen.subfolders)
-        parameters = {**self._parameters, **({"reader.odirect": "True"} if direct else {})}
+        parameters = {**self._parameters, **self._read_with, **({"reader.odirect": "True"} if direct else {})}
         if self.workload.sample.per_file > 1:
             parameters["train.total_training_steps"] = str(self._steps)
         output = place.scratch / "output"
         try:
-            with Busy() as busy:
+            with Samples(processor_time) as busy:
                 done = train(
                     start,
                     self.workload,
@@ -176,7 +191,7 @@ class DlioLoad:
             return done
         found = tuple(self._epoch(epoch, filling=work.warm and epoch.number == 1) for epoch in done.epochs)
         counted = done.epochs[-1]
-        what = bound(counted.au, self.workload.threshold, busy.between(counted.began, counted.ended))
+        what = bound(counted.au, self.workload.threshold, busy_between(busy, counted.began, counted.ended))
         evidence: dict[str, Json] = {
             "steps": counted.steps,
             "utilisation_by_epoch": [round(epoch.au, 2) for epoch in done.epochs],
@@ -185,7 +200,12 @@ class DlioLoad:
             "demand_mib_s": round(self._demand(), 1),
             "seconds_of_job": round(done.seconds, 2),
         }
-        return Reading(found, evidence, () if what.enough else (what.sentence,), what.sentence if what.enough else "")
+        warnings = [] if what.enough else [what.sentence]
+        if self._read_with:
+            words = " ".join(f"{name}={value}" for name, value in sorted(self._read_with.items()))
+            evidence["reader"] = dict(self._read_with)
+            warnings.append(f"the reader's part is DLIO's own and in no file of the mount: --params {words}")
+        return Reading(found, evidence, tuple(warnings), what.sentence if what.enough else "")
 
     def _epoch(self, epoch: EpochFigures, *, filling: bool) -> Epoch:
         assert self._set is not None

@@ -129,9 +129,8 @@ class FioLoad:
     def _epoch(self, place: Place, limit: float, *, filling: bool) -> Epoch | Failure:
         if limit <= 0:
             return Failure("timeout", "no time was left for reading")
-        done = run(
-            command(place.folder, self._parts, self._work, timed=not filling), limit=limit, cwd=place.scratch, grace=0.0
-        )
+        argv = command(place.folder, self._parts, self._work, timed=not filling)
+        done = run(argv, limit=limit, env=place.environment, cwd=place.scratch, grace=0.0)
         if isinstance(done, Failure):
             return done
         figures = parse(done.stdout)

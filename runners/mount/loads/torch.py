@@ -61,7 +61,7 @@ class TorchLoad:
 
     def run(self, place: Place, limit: float) -> Reading | Failure:
         begun = time.monotonic()
-        worker = self._ready()
+        worker = self._ready(place)
         if isinstance(worker, Failure):
             return worker
         work = self._work
@@ -86,10 +86,10 @@ class TorchLoad:
             warnings.append(f"{work.jobs} workers were asked for and there are {len(self._files)} files: the others idle")
         return Reading(epochs, {"workers": work.jobs}, tuple(warnings))
 
-    def _ready(self) -> Worker | Failure:
+    def _ready(self, place: Place) -> Worker | Failure:
         if self._worker is not None and self._worker.alive:
             return self._worker
-        self._worker = Worker("runners.mount.loads.torch_child")
+        self._worker = Worker("runners.mount.loads.torch_child", env=place.environment)
         answer = self._worker.call({"hello": True}, _START)
         return answer if isinstance(answer, Failure) else self._worker
 

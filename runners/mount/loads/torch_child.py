@@ -115,7 +115,8 @@ def handle(request: Request) -> dict[str, Json]:
             if epochs[-1]["bytes"] == 0:
                 break
     except OSError as error:
-        return {"error": f"{error.strerror or error}"}
+        # A worker's own traceback is in the message; its last line says what it was.
+        return {"error": str(error.strerror or error).strip().splitlines()[-1]}
     return {"epochs": cast(Json, epochs)}
 
 

@@ -13,7 +13,6 @@ import os
 import resource
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from runners.oneccl.rank_wire import Wire, meet
@@ -89,7 +88,6 @@ class Rank:
             "rss": usage.ru_maxrss * 1024,
             "memory": placing.memory(),
             "pages": live.memory_nodes(os.getpid()),
-            "free": free_memory(),
         }
 
     def request(self) -> dict[str, Any]:
@@ -114,7 +112,7 @@ class Rank:
         """This rank's part of what rank 0 asks for: watch, request, report or state."""
         if order["do"] == "watch":
             self.watch = live.Watch(os.getpid())
-            self.watched, self.cpu, self.spent = time.monotonic(), time.process_time(), self.talk.spent
+            self.watched, self.spent = time.monotonic(), self.talk.spent
             return {}
         if order["do"] == "request":
             return self.request()
@@ -123,8 +121,7 @@ class Rank:
                 **self.state(),
                 **self.watch.report(),
                 "wall": time.monotonic() - self.watched,
-                "cpu": time.process_time() - self.cpu,
-                "in_sums": (self.talk.spent - self.spent) / 1e9,
+                "in_sums": round((self.talk.spent - self.spent) / 1e9, 3),
             }
         return self.state()
 
@@ -190,14 +187,6 @@ class Rank:
             if len(found) > 1 and time.monotonic() - begun > 4 * seconds:
                 break
         return {"requests": found, "ranks": self.all_obey("report")}
-
-
-def free_memory() -> int:
-    """Bytes that the host can still give."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def main() -> None:

@@ -118,11 +118,12 @@ class VllmEngine:
             return Failure("crash", "vLLM ended well and told no figures", (ended.stdout + ended.stderr)[-4096:])
         requests = tuple(Request(first, (following,)) for first, following in json.loads(match[1]))
         report = report_of(ended.stderr)
-        if report is None or len(ranks) > 1:
-            return Run(requests, (), (), {"bound_to": env["VLLM_CPU_OMP_THREADS_BIND"]})
+        evidence: dict[str, Json] = {"bound_to": env["VLLM_CPU_OMP_THREADS_BIND"]}
+        if report is None or len(ranks) > 1:  # which thread is which rank's, vLLM doesn't say
+            return Run(requests, (), (), evidence)
         # Its threads are those that it binds; nothing is said by OMP_NUM_THREADS.
         report["omp"] = {**report["omp"], "OMP_NUM_THREADS": ranks[0].env.get("OMP_NUM_THREADS", "")}
-        return Run(requests, (report,), (), {"bound_to": env["VLLM_CPU_OMP_THREADS_BIND"]})
+        return Run(requests, (report,), (), evidence)
 
     def close(self) -> None:
         """Nothing is kept between measurements."""

@@ -96,7 +96,7 @@ def test_after_a_kill_the_next_start_puts_it_back(site: Path, step: str) -> None
     assert journal.pending()
     left = journal.open()
     assert left is not None
-    assert left.mount == (None if step == "open" else ("mount", "x y"))
+    assert left.mount == (() if step == "open" else ("mount", "x y"))
     assert not new.exists()
     journal.restore()
     assert site.read_bytes() == b"s3a.secretKey=\xe9\r\n"

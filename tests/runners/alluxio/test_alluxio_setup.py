@@ -10,9 +10,10 @@ import pytest
 from runners.alluxio.backend import AlluxioBackend
 from runners.alluxio.install import Install
 from runners.alluxio.options import Options
+from runners.alluxio.secrets import values, without
 from runners.alluxio.setup import Setup
 from runners.mount.work import Bounds, Work
-from runners.runner import UsageError
+from runners.runner import Failure, UsageError
 from spaces.alluxio import SPACE
 
 
@@ -136,3 +137,28 @@ def test_a_point_that_is_no_mount_and_a_broken_site_file_are_told(home: Path, tm
     assert found["site-file"].mend == f"tune lint {site}"
     assert "is no folder" in found["mount"].message
     assert [path.name for path in site.parent.iterdir()] == [site.name]
+
+
+def test_what_a_program_prints_of_credentials_stays_out_of_the_study(home: Path, tmp_path: Path) -> None:
+    site = home / "conf/alluxio-site.properties"
+    site.write_text("s3a.secretKey=abc\\=4711\n")
+    script = home / "integration/fuse/bin/alluxio-fuse"
+    script.write_text("#!/bin/sh\necho 'java -Ds3a.secretKey=abc=4711 failed'\nexit 3\n")
+    point, scratch = tmp_path / "mnt", tmp_path / "scratch/backend"
+    point.mkdir()
+    scratch.mkdir(parents=True)
+    backend = AlluxioBackend(Options(mount=str(point)))
+    backend.prepare(scratch, warm=False)
+    failed = backend.mount(SPACE.default, 20.0)
+    backend.close()
+    assert isinstance(failed, Failure)
+    assert failed.kind == "crash"
+    assert "java -Ds3a.secretKey=******** failed" in failed.reason
+    assert "4711" not in failed.reason + failed.log
+    assert site.read_text() == "s3a.secretKey=abc\\=4711\n"
+
+
+def test_credentials_of_options_are_hidden_too() -> None:
+    found = values("s3a.secretKey=long4711\nx.token=\nalluxio.user.file.buffer.bytes=8MB\n", ["fs.password=pw4711", "ro"])
+    assert found == ["long4711", "pw4711"]
+    assert without("-o fs.password=pw4711 long4711 8MB", found) == "-o fs.password=******** ******** 8MB"

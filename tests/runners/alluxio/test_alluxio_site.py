@@ -13,10 +13,10 @@ from runners.alluxio.site import (
     BEGIN,
     END,
     Unreadable,
+    beside,
     block_of,
     counting,
     dead,
-    memory_line,
     memory_of,
     merged,
     settings,
@@ -118,7 +118,7 @@ def test_every_setting_reads_back_out_of_a_users_file() -> None:
     rng = random.Random(11)
     user = f"# mine\n{P}thread=7\nalluxio.fuse.mount.options=allow_other,auto_cache\nx=\\\n y\n"
     for config in SPACE.pool(rng, 100):
-        whole = merged(user, block_of(config, user, None), [memory_line(config)])
+        whole = merged(user, block_of(config, user, None), beside(config))
         assert settings(whole) == config
         assert without_block(whole) == user
 

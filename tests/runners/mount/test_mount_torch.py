@@ -71,6 +71,7 @@ def test_a_file_that_went_away_is_a_crash_and_the_next_run_works(made: TorchLoad
     assert isinstance(failed, Failure)
     assert failed.kind == "crash"
     assert "No such file" in failed.reason
+    assert "\n" not in failed.reason
     (place.folder / "3.bin").write_bytes(kept)
     assert isinstance(made.run(place, 120.0), Reading)
 

@@ -7,7 +7,7 @@ import pytest
 
 from runners.oneccl import library
 from runners.oneccl.options import Options
-from runners.oneccl.place import Place, network, place, words
+from runners.oneccl.place import Place, check_pins, network, place, words
 from runners.runner import EnvironmentProblem, UsageError
 
 
@@ -43,6 +43,9 @@ def test_slots_of_the_file_count_unless_ppn_is_given(tmp_path: Path) -> None:
         (Options(pin="0"), "cores for 1 ranks; it takes 2"),
         (Options(pin="0,x"), "'x' is no core"),
         (Options(pin="3-1,4"), "smaller number first"),
+        (Options(pin="70000,1"), "'70000': no host has so many cores"),
+        (Options(pin="0-1,1-2"), "two ranks of a host have the core 1; ranges must not overlap"),
+        (Options(pin="0-1,0"), "two ranks of a host have the core 0"),
         (Options(hosts="a,b", ppn=1, pin="0-1,2-3"), "the same on all hosts"),
         (Options(hosts="-oProxyCommand=x"), "begins with '-'"),
     ],
@@ -50,6 +53,14 @@ def test_slots_of_the_file_count_unless_ppn_is_given(tmp_path: Path) -> None:
 def test_what_cannot_be_placed_is_said(options: Options, word: str) -> None:
     with pytest.raises(UsageError, match=word):
         place(options)
+
+
+def test_pins_are_held_against_the_cores_of_each_host() -> None:
+    options = Options(hosts="a,b", ppn=1, pin="0,99")
+    asked = place(options)
+    check_pins(options, asked, {"a": {"cpus": [0, 1]}, "b": {"cpus": [0, 99]}})
+    with pytest.raises(UsageError, match="--pin 0,99: b has no core 99 that can be used; it has 0,1"):
+        check_pins(options, asked, {"a": {"cpus": [0, 1]}, "b": {"cpus": [1, 0]}})
 
 
 def test_pins_become_what_intel_mpi_reads() -> None:

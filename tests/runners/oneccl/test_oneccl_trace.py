@@ -83,6 +83,13 @@ def test_any_text_is_messages_or_a_sentence(text: str) -> None:
     assert "\n" not in said
 
 
+@pytest.mark.parametrize("text", ["db, password=hunter2\n", "password=hunter2\n", "1024,1\npassword=hunter2,3\n"])
+def test_a_file_that_is_no_trace_is_not_read_out(text: str) -> None:
+    with pytest.raises(UsageError, match=r"line [12]: ") as caught:
+        parse_trace(text, "t")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_columns_by_name_in_any_order() -> None:
     text = "rank,calls,op,message size\n0,3,allreduce,64K\n1,4,allreduce,64K\n0,1,allreduce,1K\n"
     assert parse_trace(text, "t") == (Message(1024, 1), Message(65536, 7))
@@ -100,13 +107,13 @@ def test_a_size_alone_counts_once() -> None:
         ("", "no message is in it"),
         ("# nothing\n", "no message is in it"),
         ("size,count\n", "no message is in it"),
-        ("size,count\n4096,1\n\n# half\n4096;x\n", "line 5: 'x' is not how often"),
-        ("4096,1\nsize,count\n", "line 2: 'size' is not a size"),
+        ("size,count\n4096,1\n\n# half\n4096;x\n", "line 5: column 2 is no number"),
+        ("4096,1\nsize,count\n", "line 2: column 1 is no number"),
         ("4096,1\n64K\n", "line 2: has 1 column, and 2 are needed"),
         ("4096,-1\n", "line 1: '-1' is not how often"),
         ("4096,1e3\n", "line 1: '1e3' is not how often"),
         ("1,2,3\n", "line 1: has 3 columns; a line is size,count"),
-        ("op,time\nallreduce,3\n", "line 1: 'op, time' names no column 'size'"),
+        ("op,time\nallreduce,3\n", "line 1: no column is called 'size'"),
         ("0,5\n", "line 1: '0' is no message"),
         ("12.5,5\n", "line 1: '12.5' is not a whole number of bytes"),
     ],

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.alluxio.properties import last
+from runners.alluxio.secrets import HIDDEN, is_secret, masked
 from spaces.alluxio import SPACE
 from tuner.errors import WrongUsage
 from tuner.exporters import alluxio
 from tuner.exporters.alluxio.names import names, nearest, slips
-from tuner.exporters.alluxio.secrets import HIDDEN, is_secret, masked
 from tuner.recommendation import Gain, Recommendation
 
 P = "alluxio.user.position.reader.streaming.async.prefetch."

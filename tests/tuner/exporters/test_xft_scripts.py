@@ -258,7 +258,7 @@ def test_no_known_variable_is_taken_for_another() -> None:
     [
         ("OMP_NUM_THREADS=8 numactl -C 0-3 -m 0 python benchmark.py\n", "8 threads share 4 CPUs (0-3)"),
         ("export OMP_NUM_THREADS=64\nmpirun -n 1 numactl -C 0-47 -m 0 x\n", "64 threads share 48 CPUs (0-47)"),
-        ("export OMP_NUM_THREADS=4\nmpirun numactl -C 0-3 x : numactl -C 3-6 y\n", "CPUs 3 serve the rank of line 2 already"),
+        ("export OMP_NUM_THREADS=4\nmpirun numactl -C 0-3 x : numactl -C 3-6 y\n", "CPU 3 serves the rank of line 2 already"),
         ("export OMP_NUM_THREADS=4\nmpirun -n 2 numactl -C 0-3 x\n", "2 ranks are started on the same CPUs 0-3"),
         ("mpirun -n 1 numactl -C 0-3 python benchmark.py\n", "no rank is told its number of threads"),
         ("export OMP_NUM_THREADS=many XFT_ONECCL=1\n", "'many' is no number of threads"),
@@ -295,12 +295,27 @@ def test_what_is_in_order(text: str) -> None:
 
 
 def test_hosts_without_the_switch() -> None:
-    text = "export XFT_FAKE_MODEL=1 OMP_NUM_THREADS=4\nmpirun -n 1 -host a python benchmark.py : -n 1 -host b python benchmark.py\n"
+    ranks = " : ".join(f"-n 1 -host {host} python benchmark.py" for host in "ab")
+    text = f"export XFT_FAKE_MODEL=1 OMP_NUM_THREADS=4\nmpirun {ranks}\n"
     assert found(text) == [(2, "XFT_ONECCL", True)]
     assert "ranks run on 2 hosts without XFT_ONECCL=1" in messages(text)
     fixed = xft.fix(text, {})
     assert xft.lint(fixed, {}) == []
     assert "XFT_ONECCL=1" in fixed
+
+
+def test_cores_are_checked_against_a_recorded_host(record: Any) -> None:
+    text = "export OMP_NUM_THREADS=48\nmpirun -n 1 numactl -C 0-47 -m 0 x\n"
+    (found,) = xft.lint(text, {"topology": record("cloud")})
+    assert found.message == "CPUs 0-47 are 24 cores, each twice, and 24 cores beside them do nothing"
+    assert found.mend.startswith("one CPU of each core: -C 0,2,4,6,")
+    assert xft.lint(text, {"topology": record("general")}) == []
+    assert xft.lint(text.replace("0-47", "0-95"), {"topology": record("cloud")}) == []
+    messages = [each.message for each in xft.lint("numactl -C 200 -m 3 x\n", {"topology": record("cloud")})]
+    assert "CPU 200 may not be used on xftest01: numactl ends the rank" in messages
+    assert "there is no memory that may be used on node 3: numactl ends the rank" in messages
+    with pytest.raises(WrongUsage, match="--topology /nosuch"):
+        xft.lint(text, {"topology": "/nosuch"})
 
 
 @pytest.mark.parametrize("option", ["--beam_width 1", "--beam_width=1", "--beam_width ${beam_width}", "--beam_width $b"])
@@ -310,6 +325,7 @@ def test_an_option_that_is_gone(option: str) -> None:
     fixed = xft.fix(text, {})
     assert "beam" not in fixed
     assert "--batch_size 1 \\\n    --iteration 10" in fixed
+    assert xft.fix(f'BENCHMARK="python benchmark.py {option}"\n', {}) == 'BENCHMARK="python benchmark.py"\n'
 
 
 def test_oneccls_own_findings_are_there_too() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from runners.alluxio.secrets import masked
 from tuner.exporters import format as contract
 from tuner.exporters.alluxio import beside, site
 from tuner.exporters.alluxio.lint import fix, lint, matches
 from tuner.exporters.alluxio.options import FileOptions, machine_options, read
-from tuner.exporters.alluxio.secrets import masked
 from tuner.exporters.alluxio.site import merge, present, present_notes
 from tuner.exporters.format import Format, find_format
 from tuner.recommendation import Recommendation

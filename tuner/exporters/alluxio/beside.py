@@ -79,7 +79,7 @@ def _properties(recommendation: Recommendation, options: Options) -> dict[str, s
 
 
 def _comments(recommendation: Recommendation, options: Options) -> list[str]:
-    return [f"# {line}" for line in head(recommendation, options)[:1]]
+    return [f"# {line}" for line in head(recommendation, options)]
 
 
 def _yaml(document: Mapping[str, object], use: str, recommendation: Recommendation, options: Options) -> str:

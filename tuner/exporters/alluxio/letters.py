@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from runners.alluxio.properties import Entry, entries, escaped
+from runners.alluxio.secrets import is_secret
 from runners.alluxio.values import trimmed
-from tuner.exporters.alluxio.secrets import is_secret
 from tuner.exporters.issue import Issue
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from spaces.alluxio import BY_NAME, Version
@@ -24,6 +24,7 @@ def names() -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(4096)
 def nearest(key: str) -> str | None:
     """The key that ``key`` is a slip of: other case, a missing prefix, or one or two letters off; None where there is none.
 

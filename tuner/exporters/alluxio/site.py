@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.alluxio.site import Unreadable, block_of, dead, memory_line, merged, settings, without_block
+from runners.alluxio.site import Unreadable, beside, block_of, dead, merged, settings
 from spaces.alluxio import Version, in_version
 from spaces.space import Config, Value
 from tuner import verdict
@@ -28,8 +28,8 @@ def merge(text: str, recommendation: Recommendation, options: contract.Options) 
         whole = _with_block(text, recommendation, chosen)
     except Unreadable as error:
         raise WrongUsage(f"{error}.", "tune lint shows what is wrong, and --fix mends what is plain") from None
-    notes = [f"the JVM's memory is no property: {memory_line(recommendation.config)}; --format env writes it"]
-    if "${" not in without_block(text) and chosen.version is None:
+    notes = [*beside(recommendation.config), "--format env writes the option of the JVM"]
+    if chosen.version is None:
         notes.append("no version of Alluxio is known, so keys of all are written: name it with --alluxio-version")
     return Merged(whole, tuple(notes))
 
@@ -65,7 +65,7 @@ def head(recommendation: Recommendation, options: Options) -> list[str]:
     day = measured_on(recommendation, options)
     of = f" for Alluxio {options.version.text}" if options.version is not None else ""
     lines = [f"study {recommendation.study}{of}{f', {day}' if day else ''}: {worth(recommendation)}",
-             memory_line(recommendation.config)]  # fmt: skip
+             *beside(recommendation.config)]  # fmt: skip
     # They become comments of files that other programs read: nothing in a name may end the line.
     return ["".join(letter if " " <= letter <= "~" else "?" for letter in line) for line in lines]
 

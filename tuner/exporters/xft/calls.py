@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runners.topology import parse_list
 from tuner.exporters import shell
@@ -48,7 +48,22 @@ class Call:
 
 def calls(text: str) -> list[Call]:
     """Every rank's call, in order."""
-    return [call for line, words in segments(text) if (call := _call(line, words)) is not None]
+    found: list[Call] = []
+    for number, words in logical(text):
+        own = [call for part in _cut(words) if (call := _call(number, part)) is not None]
+        filled = _filled(words[: words.index(":")]) if ":" in words else []
+        if len(set(filled)) > 1 and len(filled) == len(own):  # hosts are named once, with how many ranks each takes
+            own = [replace(call, host=host) for call, host in zip(own, filled, strict=True)]
+        found += own
+    return found
+
+
+def _filled(words: Sequence[str]) -> list[str]:
+    """a,a,b from -hosts a:2,b."""
+    found = []
+    for host, slots in _hosts(words):
+        found += [host] * (int(slots) if re.fullmatch(r"[1-9][0-9]{0,3}", slots) else 1)
+    return found
 
 
 def launches(text: str) -> list[tuple[int, list[str]]]:
@@ -56,17 +71,15 @@ def launches(text: str) -> list[tuple[int, list[str]]]:
     return [(number, words) for number, words in logical(text) if any(_LAUNCHER.search(word) for word in words)]
 
 
-def segments(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers and words of each logical line, cut at the colons between mpirun's segments."""
-    for number, words in logical(text):
-        part: list[str] = []
-        for word in words:
-            if word == ":":
-                yield number, part
-                part = []
-            else:
-                part.append(word)
-        yield number, part
+def _cut(words: Sequence[str]) -> Iterator[list[str]]:
+    """The words between the colons that part mpirun's segments."""
+    part: list[str] = []
+    for word in [*words, ":"]:
+        if word == ":":
+            yield part
+            part = []
+        else:
+            part.append(word)
 
 
 def logical(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -92,12 +105,17 @@ def _words(line: str) -> list[str]:
 
 def hosts(words: Sequence[str]) -> list[str]:
     """Hosts that a launcher's words name, without numbers of slots."""
+    return [host for host, _ in _hosts(words)]
+
+
+def _hosts(words: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     for place, word in enumerate(words):
         name, _, value = word.partition("=")
         if name in _HOST:
             given = value or (words[place + 1] if place + 1 < len(words) else "")
-            found += [host.partition(":")[0] for host in given.split(",") if host]
+            parts = [host.partition(":") for host in given.split(",") if host]
+            found += [(host, slots) for host, _, slots in parts]
     return found
 
 

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from runners.topology import format_list
+from runners.runner import UsageError
+from runners.topology import Topology, format_list, read_file
+from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.exporters import oneccl, shell
 from tuner.exporters.format import Finding, mended
 from tuner.exporters.issue import Issue
 from tuner.exporters.xft.calls import Call, calls, hosts, launches
 from tuner.exporters.xft.known import DEAD, meant
+from tuner.exporters.xft.on_host import on_hosts
 
 _OTHER_FILES = (".json", ".yaml", ".yml", ".properties", ".py", ".md", ".c", ".cpp", ".csv", ".ini", ".cfg")
 _SIGNS = re.compile(
@@ -21,7 +24,7 @@ _SIGNS = re.compile(
 )
 _PINNED = re.compile(r"\b(?:numactl|taskset)\b")
 _MODEL = re.compile(r"\b(?:benchmark\.py|run_benchmark\.sh|vllm|torchrun|OMP_NUM_THREADS?)\b")
-_BEAM = re.compile(r"[ \t]+--beam_width(?:[= ][ \t]*(?:\$\{?\w+\}?|\"[^\"\n]*\"|[0-9]+))?(?=\s|$)")
+_BEAM = re.compile(r"[ \t]+--beam_width(?:[= ][ \t]*(?:\$\{?\w+\}?|\"[^\"\n]*\"|[0-9]+))?(?=[\s\"']|$)")
 _VALUES = {
     "OMP_WAIT_POLICY": ("active", "passive"),
     "XFT_MOE_ENGINE": ("0", "1"),
@@ -47,7 +50,10 @@ def matches(filename: str, text: str) -> bool:
 
 def lint(text: str, options: contract.Options) -> list[Finding]:
     """Every finding, oneCCL's own among them, in line order."""
-    found = [issue.finding for issue in _issues(text)] + list(oneccl.lint(text, _for_oneccl(options)))
+    hosts = _recorded(text, options)
+    found = [issue.finding for issue in (*_issues(text), *on_hosts(calls(text), hosts))] + list(
+        oneccl.lint(text, _for_oneccl(options))
+    )
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -55,6 +61,18 @@ def fix(text: str, options: contract.Options) -> str:
     """``text`` with the safe mends made, one after the other, each judged on what the one before left."""
     own = mended(text, lambda now: next((issue.edit for issue in _issues(now) if issue.edit), None))
     return oneccl.fix(own, _for_oneccl(options))
+
+
+def _recorded(text: str, options: contract.Options) -> dict[str, Topology]:
+    """The hosts of a script's ranks, from a file of recorded topologies. Raises WrongUsage."""
+    path = options.get("topology")
+    if not path:
+        return {}
+    names = dict.fromkeys(call.host or "localhost" for call in calls(text))
+    try:
+        return read_file(str(path), tuple(names) or ("localhost",))
+    except UsageError as error:
+        raise WrongUsage(f"{error}.") from None
 
 
 def _for_oneccl(options: contract.Options) -> contract.Options:
@@ -100,6 +118,8 @@ def _renamed(text: str, name: str, right: str) -> str:
 def _values(text: str) -> Iterator[Issue]:
     for each in shell.assignments(text):
         value = each.value.strip()
+        if each.name == "LD_PRELOAD" and "3rdparty/mklml" in value:
+            yield _mklml(each)
         if "$" in value or "`" in value:
             continue
         if each.name == "OMP_NUM_THREADS" and not re.fullmatch(r"[1-9][0-9]{0,4}(?:,[1-9][0-9]{0,4})*", value):
@@ -111,15 +131,16 @@ def _values(text: str) -> Iterator[Issue]:
             yield Issue(
                 each.line, each.name, f"{each.name} is {value[:40]!r} and is read as {have} only", f"{each.name}={have}"
             )
-        elif each.name == "LD_PRELOAD" and "3rdparty/mklml" in value:
-            yield Issue(
-                each.line,
-                each.name,
-                "3rdparty/mklml/lib is there only after xFT was built from source: without it the loader warns, and ranks run "
-                "with libgomp",
-                "the libiomp5.so of the package: python -c 'import importlib.util as u; "
-                'print(u.find_spec("xfastertransformer").submodule_search_locations[0])\'',
-            )
+
+
+def _mklml(each: shell.Assignment) -> Issue:
+    where = 'print(u.find_spec("xfastertransformer").submodule_search_locations[0])'
+    return Issue(
+        each.line,
+        each.name,
+        "3rdparty/mklml/lib is there only after xFT was built from source: without it ranks have libgomp",
+        f"libiomp5.so is in the package's own folder: python -c 'import importlib.util as u; {where}'",
+    )
 
 
 def _runtime(text: str, found: list[Call]) -> Iterator[Issue]:
@@ -168,9 +189,8 @@ def _cores(text: str, found: list[Call]) -> Iterator[Issue]:
         both = [cpu for cpu in call.cpus if cpu in own]
         if both:
             where = f" of {call.host}" if call.host else ""
-            message = (
-                f"CPUs {format_list(both)}{where} serve the rank of line {own[both[0]]} already, and both spin while they wait"
-            )
+            serve = f"CPU {both[0]}{where} serves" if len(both) == 1 else f"CPUs {format_list(both)}{where} serve"
+            message = f"{serve} the rank of line {own[both[0]]} already, and both spin while they wait"
             yield Issue(call.line, call.tool, message, "give each rank cores of its own")
         own |= {cpu: call.line for cpu in call.cpus if cpu not in own}
     if found and threads is None and launches(text) and all(call.threads is None and not call.unclear for call in found):

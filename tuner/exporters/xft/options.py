@@ -30,6 +30,9 @@ class FileOptions:
     )
     slurm: bool = field(default=False, metadata=option("A batch job for Slurm, with srun, instead of mpirun."))
     cores: int | None = field(default=None, metadata=option("Cores that a rank is pinned to, for checks.", "N"))
+    topology: str | None = field(
+        default=None, metadata=option("File with the recorded topologies of a script's hosts, to check its cores by.", "FILE")
+    )
     job_limit: str | None = field(
         default=None, metadata=option("How long the emitted job may run, like 12h; without a limit if none.", "DURATION")
     )

@@ -44,9 +44,7 @@ def script(head: Sequence[str], found: Sequence[Entry], job: Launch) -> str:
     text += f"\n{unset(found)}"
     text += block(found, "export ", "\n")
     if job.layout is None:
-        return (
-            text + "\n# The study doesn't know its hosts: cores and memory are left to the system.\n" + _unplaced(job, found)
-        )
+        return text + '\n# The study doesn\'t know its hosts: cores and memory are left to the system.\nexec "$@"\n'
     if alone:
         return text + "\nexec " + " \\\n    ".join([*_words(job.layout.ranks[0], job), '"$@"']) + "\n"
     return text + "\n" + _limit(job) + _command(job, job.layout.ranks, [entry.name for entry in found])
@@ -86,13 +84,17 @@ def _options(job: Launch) -> list[str]:
         words.append("--bind-to none --oversubscribe")
         if len(job.hosts) > 1 and job.iface:
             words += [f"--mca {name} {quoted(job.iface)}" for name in ("btl_tcp_if_include", "oob_tcp_if_include")]
-        if not job.here and job.layout is not None:
-            slots = ",".join(f"{host}:{len(job.layout.of_host(host))}" for host in job.hosts)
-            words.append(f"--host {slots}")
-        return words
+        return [*words, *([f"--host {_slots(job)}"] if not job.here else [])]
     if len(job.hosts) > 1 and job.iface:
         words.append(f"-iface {quoted(job.iface)}")
+    if job.mpi == "mpich" and not job.here:  # it takes hosts once, and fills them in their order
+        words.append(f"-hosts {_slots(job)}")
     return words
+
+
+def _slots(job: Launch) -> str:
+    assert job.layout is not None
+    return ",".join(f"{host}:{len(job.layout.of_host(host))}" for host in job.hosts)
 
 
 def _command(job: Launch, ranks: Sequence[RankPlace], names: Sequence[str]) -> str:
@@ -102,18 +104,7 @@ def _command(job: Launch, ranks: Sequence[RankPlace], names: Sequence[str]) -> s
         words += [f'-genv {name} "${name}"' for name in names]
     segments = []
     for rank in ranks:
-        host = "" if job.here else f"--host {rank.host} " if job.mpi == "openmpi" else f"-host {rank.host} "
+        host = "" if job.here else {"openmpi": f"--host {rank.host} ", "intel": f"-host {rank.host} "}.get(job.mpi, "")
         handed = "".join(f"-x {name} " for name in names) if job.mpi == "openmpi" else ""
         segments.append(" ".join([f"{host}-n 1 {handed}{_words(rank, job)[0]}", _words(rank, job)[1], '"$@"']))
     return " \\\n    ".join(words) + " \\\n    " + " : \\\n    ".join(segments) + "\n"
-
-
-def _unplaced(job: Launch, found: Sequence[Entry]) -> str:
-    words = _options(job)
-    if job.mpi == "openmpi":
-        words += [f"-x {entry.name}" for entry in found]
-    else:
-        words += [f'-genv {entry.name} "${entry.name}"' for entry in found]
-    if job.layout is None and job.here:
-        return 'exec "$@"\n'
-    return " \\\n    ".join([*words, '-n 1 "$@"']) + "\n"

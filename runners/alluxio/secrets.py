@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from runners.alluxio.properties import entries
 from spaces.alluxio import BY_NAME
@@ -36,3 +37,18 @@ def masked(text: str) -> str:
 def _comment(line: str) -> str:
     match = re.fullmatch(r"(?P<head>[ \t\f]*[#!][^=:]*?(?P<key>[\w.-]+)[ \t]*[=:][ \t]*)(?P<value>.+)", line)
     return match["head"] + HIDDEN if match and is_secret(match["key"]) else line
+
+
+def values(text: str, options: Iterable[str]) -> list[str]:
+    """What a site file and options like NAME=VALUE hold that nobody may see, the longest first."""
+    pairs = [(entry.key, entry.value) for entry in entries(text)]
+    pairs += [(name, value) for name, equals, value in (each.partition("=") for each in options) if equals]
+    # One or two letters are in every text, and are no credential that was worth one.
+    return sorted({value for key, value in pairs if is_secret(key) and len(value) > 2}, key=len, reverse=True)
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """``text`` with each of ``secrets`` hidden: for what programs print, which may be their whole command line."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
