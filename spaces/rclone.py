@@ -16,7 +16,8 @@ SUMMARY = "rclone mount: parallel streams, chunks and buffers of files that are 
 _MIB = 1 << 20
 # What the kernel gives every FUSE mount by itself; more takes root and a line in sysfs.
 GRANTED = 128 << 10
-STREAMS_SINCE = (1, 68)
+# The first with --vfs-read-chunk-streams.
+OLDEST = (1, 68)
 
 SPACE = Space(
     knobs=(
@@ -73,14 +74,13 @@ SPACE = Space(
 class Limits:
     """This machine and load: bytes that a setting may hold with ``open_files`` open, and what can't be had here.
 
-    ``largest`` is the size of the largest file that is read, None where it is not known. ``streams``: this rclone has them.
+    ``largest`` is the size of the largest file that is read, None where it is not known.
     """
 
     open_files: int
     memory: int
     largest: int | None = None
     system: bool = False
-    streams: bool = True
 
 
 def held(config: Config, open_files: int, largest: int | None = None) -> int:
@@ -114,19 +114,16 @@ def for_machine(space: Space, limits: Limits) -> Space:
             return None
         return "the kernel reads no more than 128K ahead on a mount unless root raises it: --system"
 
-    def available(config: Config) -> str | None:
-        if not limits.streams and int(config["vfs_read_chunk_streams"]) > 0:
-            return f"this rclone is older than {'.'.join(map(str, STREAMS_SINCE))} and has no --vfs-read-chunk-streams"
-        return None
-
     def canonical(config: Config) -> Config:
         if limits.largest is None:
             return config
         chunk, streams = int(config["vfs_read_chunk_size"]), int(config["vfs_read_chunk_streams"])
         if streams == 0:
             # One request for the whole file, whatever more it might have asked for.
-            default = int(space["vfs_read_chunk_size"].default)
-            return {**config, "vfs_read_chunk_size": default} if min(chunk, default) >= limits.largest else config
+            knob = space["vfs_read_chunk_size"]
+            usual = int(knob.default) if knob.default in knob.domain.values else 0
+            whole = usual if usual >= limits.largest else _least(knob, limits.largest)
+            return {**config, "vfs_read_chunk_size": whole} if whole and chunk >= limits.largest else config
         # A chunk beyond the end of the file is cut to it, and no more streams start than the file has chunks.
         chunk = _least(space["vfs_read_chunk_size"], min(chunk, limits.largest)) or chunk
         streams = _least(space["vfs_read_chunk_streams"], min(streams, -(-limits.largest // chunk))) or streams
@@ -135,7 +132,6 @@ def for_machine(space: Space, limits: Limits) -> Space:
     rules = (
         Rule("what it can hold fits the memory", fits),
         Rule("the kernel grants the read-ahead", granted),
-        Rule("this rclone has it", available),
     )
     return replace(space, rules=rules, canonical=canonical, cost=cost)
 

@@ -236,7 +236,7 @@ def _refuse_empty(space: Space) -> None:
     """Where every combination breaks a rule, the rule that a first one breaks is what the user must hear."""
     if space.size <= ENUMERABLE and not space.configs():
         first = {knob.name: knob.domain.values[0] for knob in space.knobs}
-        raise WrongUsage(f"none of the settings asked for can run here: {'; '.join(space.broken(first))}")
+        raise WrongUsage(f"none of the settings asked for can run here: {'; '.join(dict.fromkeys(space.broken(first)))}")
 
 
 def _refuse_illegal(space: Space, baseline: Mapping[str, Value], request: Request) -> None:

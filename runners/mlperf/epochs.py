@@ -11,7 +11,7 @@ _SHARE = 0.9
 # Later epochs faster than the first by this factor, where the data would fit into memory.
 _FASTER = 1.5
 PREVENT = (
-    "read past the cache (--odirect), drop the caches of every client host before each epoch, "
+    "read past the cache (O_DIRECT), drop the caches of every client host before each epoch, "
     "or take a data set of five times their memory"
 )
 

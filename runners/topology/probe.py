@@ -104,12 +104,16 @@ def nodes(root: str, online: list[int]) -> list[dict[str, Any]]:
         total, free = meminfo(read(folder + "/meminfo")) if number in with_memory else (0, 0)
         cpus = [cpu for cpu in members(read(folder + "/cpulist")) if cpu in running]
         found.append({"node": number, "cpus": listed(cpus), "memory": total, "free": free, "distances": distances})
+    match = re.search(r"^MemTotal:\s+(\d{1,18}) kB", read(root + "/proc/meminfo"), re.MULTILINE)
+    total = int(match.group(1)) * 1024 if match else 0
     if not found:  # a kernel without NUMA has no such folder
-        match = re.search(r"^MemTotal:\s+(\d{1,18}) kB", read(root + "/proc/meminfo"), re.MULTILINE)
         able = re.search(r"^MemAvailable:\s+(\d{1,18}) kB", read(root + "/proc/meminfo"), re.MULTILINE)
-        total = int(match.group(1)) * 1024 if match else 0
         free = int(able.group(1)) * 1024 if able else total
         found.append({"node": 0, "cpus": listed(online), "memory": total, "free": free, "distances": {"0": 10}})
+    holding = [each for each in found if each["memory"]]
+    if len(holding) == 1 and total:
+        # The same memory: but where a virtual machine is given it bit by bit the node's own figure moves.
+        holding[0]["memory"] = total
     return found
 
 

@@ -142,8 +142,9 @@ def read_file(path: str, names: tuple[str, ...]) -> dict[str, Topology]:
 
 
 def record(host: Topology) -> dict[str, Any]:
-    """The record of a topology, without readings of the moment: memory that is free is all that there is, and sizes are in steps
-    of a few per cent, since a kernel keeps a little less or more for itself each time it starts.
+    """The record of a topology, without readings of the moment: all memory counts as free.
+
+    Sizes are in steps of a few per cent, since a kernel keeps a little less or more for itself each time it starts.
     """
     allowed = tuple(node.number for node in host.nodes if node.allowed)
     return {

@@ -20,7 +20,8 @@ from runners.xft.goal import Goal
 from runners.xft.host_checks import Told, of_engine, of_host, of_topologies
 from runners.xft.layout import place as placed
 from runners.xft.limits import rank_counts
-from runners.xft.model import DTYPES, Demand, ModelShape, find
+from runners.xft.model import DTYPES, Demand, ModelShape
+from runners.xft.model_files import find
 from runners.xft.options import Options
 from runners.xft.place import Place
 from spaces.xft import SPACE
@@ -49,7 +50,8 @@ def _of_hosts(options: Options, goal: Goal, shape: ModelShape) -> list[Problem]:
     place = Place.of(options)
     found: list[Problem] = []
     if len(place.hosts) > 1:
-        found += map(_milder, hosts_doctor.problems(place.hosts, Ssh(place.reach), place.python))
+        found += hosts_doctor.problems(place.hosts, Ssh(place.reach), place.python)
+        found = [each for each in found if each.id != "hosts-same-name"]  # no error here: xFT can be told; see of_topologies
         if any(problem.severity == "error" for problem in found):
             return found
     topologies = place.topologies
@@ -71,14 +73,6 @@ def _of_hosts(options: Options, goal: Goal, shape: ModelShape) -> list[Problem]:
     by = f"{place.launcher.name}: {place.why}"
     found.append(Problem("xft-ready", "note", f"engine {chosen.engine.name}: {chosen.why}; ranks are started by {by}"))
     return found
-
-
-def _milder(problem: Problem) -> Problem:
-    """Of hosts that share a name, xFT can be told so: no error here."""
-    if problem.id != "hosts-same-name":
-        return problem
-    message = f"{problem.message}; ranks get XFT_ONECCL=1, which keeps xFT's shared memory off"
-    return Problem(problem.id, "warning", message, problem.mend)
 
 
 def _where(place: Place, host: Host) -> str:

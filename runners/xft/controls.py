@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from runners.runner import Failure, Json
+from runners.xft.doubts import doubt
 from runners.xft.engines.engine import Engine, Run
 from runners.xft.goal import Goal
 from runners.xft.layout import Layout
@@ -78,7 +79,7 @@ def measure(engine: Engine, goal: Goal, plan: Plan) -> Controls:
         if isinstance(run, Failure):
             failed[name] = f"{run.kind}: {run.reason}"
             continue
-        if why := goal.missing(run.requests):
+        if why := goal.missing(run.requests) or doubt(layout, run, (), plan.demand.dtype, None):
             failed[name] = why
             continue
         metrics[name] = goal.metrics(run.requests)

@@ -10,7 +10,8 @@ from runners.topology import Topology, format_list, read_file
 from runners.topology.drawing import drawn, listed
 from runners.xft.goal import Goal
 from runners.xft.limits import limits, rank_counts
-from runners.xft.model import DTYPES, Demand, find
+from runners.xft.model import DTYPES, Demand
+from runners.xft.model_files import find
 from runners.xft.options import Options
 from runners.xft.plan import Plan
 from spaces.space import Config, Space

@@ -1,11 +1,10 @@
-"""Values of knobs that can do nothing on these hosts, or with this engine: a search must not draw them."""
+"""Values of knobs that can do nothing with this engine, or between these hosts: a search must not draw them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from runners.xft.plan import Plan
-from runners.xft.seats import seats
 from spaces.oneccl import ALGORITHMS, class_of
 from spaces.space import Space, Value
 from spaces.xft import CCL, DEFAULTS
@@ -16,30 +15,7 @@ Refused = tuple[tuple[str, Value], str]
 def refused(space: Space, plan: Plan, rdma: bool) -> dict[tuple[str, Value], str]:
     """For each value that is impossible, a sentence why. ``rdma``: all hosts have such devices."""
     between = _between(space, plan, rdma) if plan.software.ccl else ()
-    return dict([*_placement(space, plan), *_runtime(space, plan), *between])
-
-
-def _placement(space: Space, plan: Plan) -> Iterator[Refused]:
-    hosts = plan.topologies.values()
-    for name in ("ranks", "sockets", "threads", "spare_cores"):
-        for value in space[name].domain.values:
-            if value == DEFAULTS[name]:
-                continue
-            # A count must fit with the others at what leaves most room: one rank, and both siblings for many threads.
-            room: dict[str, Value] = {"ranks": 1, "siblings": "one"} if name != "ranks" else {}
-            config: dict[str, Value] = {**DEFAULTS, "memory": "none", **room, name: value}
-            for host in hosts:
-                found = seats(config, host)
-                if isinstance(found, str) and name == "threads" and host.smt > 1:
-                    found = seats({**config, "siblings": "both"}, host)
-                if isinstance(found, str):
-                    yield (name, value), found
-                    break
-    if all(host.smt == 1 for host in hosts):
-        yield ("siblings", "both"), "the cores of these hosts have one CPU each"
-    if all(len(host.memory_nodes) <= 1 for host in hosts):
-        for policy in ("bind", "prefer", "interleave", "hbm"):
-            yield ("memory", policy), "these hosts have one memory node, so that there is nothing to choose"
+    return dict([*_runtime(space, plan), *between])
 
 
 def _runtime(space: Space, plan: Plan) -> Iterator[Refused]:

@@ -15,7 +15,8 @@ from runners.xft.engines.engine import Engine, Run
 from runners.xft.goal import Goal
 from runners.xft.layout import Layout
 from runners.xft.limits import limits
-from runners.xft.model import Demand, find
+from runners.xft.model import Demand
+from runners.xft.model_files import find
 from runners.xft.options import Options
 from runners.xft.place import Place
 from runners.xft.plan import Plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from spaces.alluxio.assigned import USUAL_OPTIONS, mount_options, of_mount_options, properties, split_options
 from spaces.alluxio.keys import BY_NAME, FUSE_OPTIONS, KEYS, NOT_IN_SITE_FILE, Key, Kind
-from spaces.alluxio.knobs import DEFAULTS, KNOBS, MOUNT_OPTIONS, PAGE_CACHE, PROPERTIES, in_version, keys_of
+from spaces.alluxio.knobs import DEFAULTS, KNOBS, MOUNT_OPTIONS, PAGE_CACHE, PROPERTIES, in_version, keys_of, why_not
 from spaces.alluxio.rules import GIB, Limits, for_job, for_version, gib, jvm_option, need, too_much
 from spaces.alluxio.versions import TITLES, Version, parse_version
 from spaces.space import Space
@@ -44,6 +44,7 @@ __all__ = [
     "properties",
     "split_options",
     "too_much",
+    "why_not",
 ]
 
 SUMMARY = "Alluxio's FUSE mount: prefetch of the version that runs, mount options, and the memory that they take."

@@ -108,6 +108,16 @@ def keys_of(knob: str) -> tuple[Key, ...]:
     return tuple(BY_NAME[name] for name in PROPERTIES.get(knob, ()))
 
 
+def why_not(knob: str, version: Version) -> str | None:
+    """Why that version has no such knob, as a sentence; None where it has."""
+    if in_version(knob, version):
+        return None
+    key = keys_of(knob)[0]
+    if knob in _READERS_OF_2X:
+        return f"Alluxio {version.title} reads by position and takes no notice of {key.name}; 2.x goes by it"
+    return f"Alluxio {version.title} has no {key.name}; {key.where} has it"
+
+
 def in_version(knob: str, version: Version | None) -> bool:
     """Whether that version has the knob; every knob counts where no version is named."""
     if version is not None and knob in _READERS_OF_2X and version.line != "open2":

@@ -1,6 +1,6 @@
 """A real training by DLIO (unet3d, two MPI ranks, small records) through a mount of a slow store, before and after tuning.
 
-    python tests/benchmarks/bench_dlio.py [--time 15m] [--rounds 3] [--record 4M] [--computation 0.05] [--accelerators 2]
+    python tests/benchmarks/bench_dlio.py [--time 15m] [--rounds 3] [--record 4M] [--computation 0.05] [--tune-reader]
 
 The store is behind 20 ms and 15 MB/s a connection. Prints what `tune rclone --load unet3d` picked and what it took, then the
 accelerators' utilisation with the mount's defaults and with the pick, in interleaved rounds of a fresh comparison.
@@ -27,6 +27,7 @@ from runners.mlperf.benchmark import generate
 from runners.mlperf.installed import find_dlio
 from runners.mlperf.launching import Start, find_launcher
 from runners.mlperf.workloads import find
+from runners.rclone.options import Options
 from runners.runner import Failure, Measurement
 from spaces.rclone import SPACE
 from spaces.space import Config
@@ -36,11 +37,12 @@ _LIMIT = 240.0
 _STEPS = 50
 
 
-def tuned(made: Store, scratch: Path, parameters: list[str], accelerators: int, limit: str) -> tuple[Config, float, str]:
+def tuned(made: Store, scratch: Path, options: Options, limit: str) -> tuple[Config, float, str]:
     """What the command recommends, its seconds, and what it says of them."""
-    words = [sys.executable, "-m", "tuner", "rclone", "--remote", "slow:data", "--config", str(made.config)]
-    words += ["--load", "unet3d", "--accelerators", str(accelerators), "--scratch", str(scratch), "--time", limit]
-    words += [word for each in parameters for word in ("--load-option", each)]
+    words = [sys.executable, "-m", "tuner", "rclone", "--remote", options.remote, "--config", options.config]
+    words += ["--load", options.load, "--accelerators", str(options.accelerators), "--scratch", str(scratch), "--time", limit]
+    words += [word for each in options.load_option for word in ("--load-option", each)]
+    words += ["--tune-reader"] if options.tune_reader else []
     begun = time.monotonic()
     done = subprocess.run([*words, "--storage", str(scratch / "s.db"), "--json"], capture_output=True, text=True, check=False)
     answer = json.loads(done.stdout)
@@ -49,22 +51,14 @@ def tuned(made: Store, scratch: Path, parameters: list[str], accelerators: int, 
     return answer["recommended"], time.monotonic() - begun, f"{answer['trials']} measurements; {answer['reason']}"
 
 
-def compared(made: Store, scratch: Path, parameters: list[str], accelerators: int, pick: Config, rounds: int) -> None:
-    options = rclone.OPTIONS(
-        remote="slow:data",
-        config=str(made.config),
-        load="unet3d",
-        accelerators=accelerators,
-        load_option=parameters,
-        scratch=str(scratch),
-    )
+def compared(options: Options, pick: Config, rounds: int) -> None:
     taken: dict[str, list[Measurement]] = {"defaults": [], "tuned": []}
     rng = random.Random(0)
     with rclone.create(options, SPACE) as runner:
         runner.check()
         runner.prepare()
         for number in range(rounds):
-            for name, config in rng.sample([("defaults", SPACE.default), ("tuned", dict(pick))], 2):
+            for name, config in rng.sample([("defaults", runner.space.default), ("tuned", dict(pick))], 2):
                 outcome = runner.measure(config, _LIMIT)
                 if isinstance(outcome, Failure):
                     print(f"round {number + 1}, {name}: {outcome.kind}: {outcome.reason}", flush=True)
@@ -83,6 +77,7 @@ def compared(made: Store, scratch: Path, parameters: list[str], accelerators: in
 
 def told(config: Config) -> str:
     changed = [f"{knob.name}={knob.show(config[knob.name])}" for knob in SPACE.knobs if config[knob.name] != knob.default]
+    changed += [f"{name}={value}" for name, value in config.items() if name not in SPACE.default]
     return " ".join(changed) or "the defaults"
 
 
@@ -93,8 +88,10 @@ def main() -> None:
     parser.add_argument("--record", default="4M")
     parser.add_argument("--computation", default="0.05")
     parser.add_argument("--accelerators", type=int, default=2)
+    parser.add_argument("--tune-reader", action="store_true", help="the reader's knobs too, from MLPerf's own values")
     given = parser.parse_args()
-    parameters = ["reader.batch_size=1", "reader.read_threads=1", f"train.computation_time={given.computation}"]
+    parameters = ["reader.batch_size=1", f"train.computation_time={given.computation}"]
+    parameters += [] if given.tune_reader else ["reader.read_threads=1"]
     dlio = find_dlio()
     start, workload = Start(dlio, find_launcher(dlio)), find("unet3d", "v1.0", "h100")
     with tempfile.TemporaryDirectory(prefix="ct") as folder, store(Path(folder) / "store") as made:
@@ -105,9 +102,18 @@ def main() -> None:
         if isinstance(data, Failure):
             sys.exit(f"{data.reason}\n{data.log}")
         print(f"{files} records of {given.record}, {given.accelerators} accelerators, {start.facts()}", flush=True)
-        pick, seconds, why = tuned(made, scratch, parameters, given.accelerators, given.time)
+        options = Options(
+            remote="slow:data",
+            config=str(made.config),
+            load="unet3d",
+            accelerators=given.accelerators,
+            load_option=parameters,
+            tune_reader=given.tune_reader,
+            scratch=str(scratch),
+        )
+        pick, seconds, why = tuned(made, scratch, options, given.time)
         print(f"tune rclone: {seconds:.0f} s, {why}: {told(pick)}", flush=True)
-        compared(made, scratch, parameters, given.accelerators, pick, given.rounds)
+        compared(options, pick, given.rounds)
 
 
 if __name__ == "__main__":

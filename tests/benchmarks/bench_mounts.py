@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 from support.store import store
 
 from runners import juicefs, rclone
+from runners.mount import leftovers
 from runners.runner import Failure, Measurement, Runner
 from spaces import juicefs as juicefs_space
 from spaces import rclone as rclone_space
@@ -124,7 +126,9 @@ def main() -> None:
     parser.add_argument("--time", default="90s")
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bm") as folder, store(Path(folder) / "store") as made:
+    with tempfile.TemporaryDirectory(prefix="bm") as folder, ExitStack() as undo:
+        undo.callback(leftovers.clear, Path(folder))  # an interrupted bench kills the command
+        made = undo.enter_context(store(Path(folder) / "store"))
         if given.target == "rclone":
             for name, size in _FILES.items():
                 made.add(name, size)
@@ -132,7 +136,7 @@ def main() -> None:
             kind, create, space = rclone.Options, rclone.create, rclone_space.SPACE
         else:
             own = {"meta": made.juicefs(_FILES)}
-            kind, create, space = juicefs.Options, juicefs.create, juicefs_space.SPACE  # type: ignore[assignment]
+            kind, create, space = juicefs.Options, juicefs.create, juicefs_space.SPACE
         for case in CASES:
             if case.name not in given.loads.split(","):
                 continue
@@ -148,12 +152,13 @@ def main() -> None:
                 runner.prepare()
                 theirs, spent, count = everything(runner, GRIDS[given.target])
                 found = told(theirs, space.default)
-                print(f"{case.name}: everything   {spent:6.1f} s, {count} settings: {found}", flush=True)
+                print(f"{case.name}: everything  {spent:6.1f} s, {count} settings: {found}", flush=True)
                 rounds = compared(runner, [ours, theirs, space.default], given.rounds)
+            middle = [median(column) for column in zip(*rounds, strict=True)]
             print(
-                f"{case.name}: {len(rounds)} rounds, MiB/s: ours {median(r[0] for r in rounds):.2f}, everything's best "
-                f"{median(r[1] for r in rounds):.2f}, defaults {median(r[2] for r in rounds):.2f}; ours over everything's best "
-                f"{spread([r[0] / r[1] for r in rounds])}, over the defaults {spread([r[0] / r[2] for r in rounds])}",
+                f"{case.name}: {len(rounds)} rounds, MiB/s: ours {middle[0]:.2f}, everything's best {middle[1]:.2f}, defaults "
+                f"{middle[2]:.2f}; ours over everything's best {spread([r[0] / r[1] for r in rounds])}, over the defaults "
+                f"{spread([r[0] / r[2] for r in rounds])}",
                 flush=True,
             )
 

@@ -13,9 +13,10 @@ from runners.runner import Problem
 from runners.topology import Topology
 from runners.xft import host_checks
 from runners.xft.checks import problems
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout, lay_out
 from runners.xft.limits import limits, rank_counts
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.options import Options
 from runners.xft.plan import Plan
 from spaces.xft import SPACE, XFT, for_job

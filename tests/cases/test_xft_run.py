@@ -22,7 +22,7 @@ from runners.runner import EnvironmentProblem, Failure, Measurement
 from runners.xft.choose import choose
 from runners.xft.engines import oneshot
 from runners.xft.goal import Goal
-from runners.xft.model import find
+from runners.xft.model_files import find
 from runners.xft.options import Options
 from runners.xft.place import Place
 from runners.xft.results import Figures, parse

@@ -36,12 +36,6 @@ def test_the_kernel_grants_more_read_ahead_to_root_only() -> None:
     assert not for_machine(SPACE, Limits(1, BIG, system=True)).broken(wide)
 
 
-def test_an_old_rclone_has_no_streams() -> None:
-    space = for_machine(SPACE, Limits(1, BIG, streams=False))
-    assert "older than 1.68" in space.broken(config(vfs_read_chunk_streams=4))[0]
-    assert {c["vfs_read_chunk_streams"] for c in space.configs()} == {0}
-
-
 @pytest.mark.parametrize(
     ("streams", "chunk", "folded"),
     [
@@ -64,6 +58,13 @@ def test_folding_is_stable_and_keeps_the_default() -> None:
         assert space.canonical(space.default) == space.default
         for each in space.pool(random.Random(0), 300):
             assert space.canonical(space.canonical(each)) == space.canonical(each)
+
+
+def test_folding_stays_inside_of_what_was_asked_for() -> None:
+    narrow = SPACE.narrow({"vfs_read_chunk_size": "1M:8M"})
+    space = for_machine(narrow, Limits(1, BIG, largest=3 * MIB))
+    assert all(space.contains(each) for each in space.configs())
+    assert space.canonical(config(vfs_read_chunk_size=8 * MIB))["vfs_read_chunk_size"] == 4 * MIB
 
 
 def test_zero_is_off_and_typed_ranges_hold_it() -> None:

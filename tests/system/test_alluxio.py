@@ -396,7 +396,7 @@ def test_random_reads_don_t_get_a_larger_window_without_proof(here: Here) -> Non
 
 def test_the_example_runs_as_it_stands(here: Here) -> None:
     script = Path(__file__).parents[2] / "examples/alluxio/tune.sh"
-    environment = {**here.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TIME": "100s",
+    environment = {**here.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TIME": "150s",
                    "READ_TIME": "1s"}  # fmt: skip
     done = subprocess.run([script, here.point], capture_output=True, text=True, check=False, env=environment, timeout=280)
     assert done.returncode == 0, done.stderr + done.stdout

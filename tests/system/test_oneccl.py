@@ -312,7 +312,7 @@ def test_a_program_here_is_not_taken_for_one_of_the_path(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert benchmark.find(Options(benchmark="./dir"), None) == str(program)
     program.chmod(0o644)
-    with pytest.raises(UsageError, match="--benchmark ./dir: there is no such program"):
+    with pytest.raises(UsageError, match=r"--benchmark \./dir: there is no such program"):
         benchmark.find(Options(benchmark="./dir"), None)
 
 

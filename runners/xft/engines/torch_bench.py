@@ -21,7 +21,7 @@ from runners.runner import EnvironmentProblem, UsageError
 from runners.xft.engines.torch_engine import described
 from runners.xft.engines.torch_rank import Rank
 from runners.xft.goal import Goal
-from runners.xft.model import find
+from runners.xft.model_files import find
 from runners.xft.options import Options
 
 _RANKS = (("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))

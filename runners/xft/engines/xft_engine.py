@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from runners.launch.mpirun import Mpirun
 from runners.runner import Failure, Json, Problem, UsageError
 from runners.xft import results
 from runners.xft.engines import oneshot
@@ -88,9 +89,11 @@ class XftEngine:
         return []
 
     def refuses(self, layout: Layout) -> str:
-        """xFT splits heads as uneven as they come."""
-        del layout
-        return ""
+        """xFT splits heads as uneven as they come; its ranks find each other by an MPI with libmpi.so.12."""
+        launcher = self._place.launcher
+        if len(layout.ranks) == 1 or (isinstance(launcher, Mpirun) and launcher.mpi.kind != "openmpi"):
+            return ""
+        return "xFT's ranks find each other by Intel MPI or MPICH, and none of them starts these; name its mpirun with --mpi"
 
     def command(self) -> tuple[str, ...]:
         """What a rank runs."""

@@ -14,7 +14,7 @@ def test_epochs_that_came_from_memory_are_not_used_and_it_says_how_to_prevent_it
     assert read.used == (1,)
     assert "epochs 2 and 3 came from memory" in read.why
     assert "0.5 %" in read.why
-    assert "--odirect" in read.why
+    assert "O_DIRECT" in read.why
 
 
 def test_an_honest_run_has_nothing_to_say() -> None:

@@ -89,5 +89,5 @@ def test_prefetches_that_come_to_the_same_are_one_setting(threads: int, prefetch
 
 
 def test_a_load_without_such_knobs_refuses_to_tune_them() -> None:
-    with pytest.raises(UsageError, match="--tune-reader"):
+    with pytest.raises(UsageError, match="--load fio: has no reader that --tune-reader could tune"):
         create("fio", Work(reader="closed"))

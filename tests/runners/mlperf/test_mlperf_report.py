@@ -173,6 +173,12 @@ def test_one_run_alone_is_read(tmp_path: Path) -> None:
     assert "1 run found" in broken(found)["runs"]
 
 
+def test_one_run_of_several_hosts_is_read_from_its_own_folder() -> None:
+    (run,) = only(DATA / "v0.5" / "run-2").runs
+    assert run.name == "run-2"
+    assert run.accelerators == 20
+
+
 def test_a_run_that_does_not_say_its_workload_is_judged_by_the_rest(tmp_path: Path) -> None:
     folder = copied(tmp_path, "v1.0")
     for number in range(1, 6):

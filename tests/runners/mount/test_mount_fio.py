@@ -83,7 +83,7 @@ def load(work: Work, place: Place) -> FioLoad:
 @needs_fio
 @pytest.mark.parametrize("pattern", ["sequential", "random"])
 def test_fio_reads_all_of_a_small_folder_once(place: Place, pattern: str) -> None:
-    made = load(Work(pattern=pattern, block_size=65536, jobs=3, seconds=5.0), place)  # type: ignore[arg-type]
+    made = load(Work(pattern=pattern, block_size=65536, jobs=3, seconds=5.0), place)
     reading = made.run(place, 60.0)
     assert isinstance(reading, Reading), reading
     (epoch,) = reading.epochs

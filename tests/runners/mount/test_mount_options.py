@@ -41,7 +41,7 @@ def test_numbers_and_pairs() -> None:
 )
 def test_bad_values_are_named(changed: dict[str, object], option: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        work_of(replace(LoadOptions(), **changed))  # type: ignore[arg-type]
+        work_of(replace(LoadOptions(), **changed))
     assert caught.value.option == option
     assert said in str(caught.value)
 

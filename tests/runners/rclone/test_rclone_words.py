@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.rclone.words import check_remote, connection, differences, flags, spelled
+from runners.rclone.words import check_remote, connection, differences, environment, flags, left_out, spelled
 from runners.runner import UsageError
 from spaces.rclone import SPACE
 
@@ -61,3 +61,15 @@ def test_what_is_no_remote(remote: str) -> None:
 @given(st.text(alphabet="ab:,='\"", max_size=30))
 def test_the_connection_is_a_beginning(remote: str) -> None:
     assert remote.startswith(connection(remote))
+
+
+def test_what_a_shell_sets_for_reading_is_left_out_and_credentials_stay() -> None:
+    shell = {"PATH": "/bin", "RCLONE_S3_ACCESS_KEY_ID": "k", "RCLONE_CONFIG_STORE_TYPE": "s3", "RCLONE_BUFFER_SIZE": "1G",
+             "RCLONE_VFS_CACHE_MODE": "full"}  # fmt: skip
+    assert left_out(shell) == ["RCLONE_BUFFER_SIZE", "RCLONE_VFS_CACHE_MODE"]
+    assert environment(shell) == {
+        "PATH": "/bin",
+        "RCLONE_S3_ACCESS_KEY_ID": "k",
+        "RCLONE_CONFIG_STORE_TYPE": "s3",
+        "RCLONE_VFS_HANDLE_CACHING": "0s",
+    }

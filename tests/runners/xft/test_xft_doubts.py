@@ -9,8 +9,9 @@ import pytest
 from runners.xft.doubts import doubt
 from runners.xft.engines.engine import Run
 from runners.xft.goal import Request
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout, RankPlace
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.seats import Memory
 
 LAYOUT = Layout((RankPlace(0, "h", 0, (0,), 1, Memory(), {}),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from runners.xft.engines.oneshot import report_of
 from runners.xft.engines.torch_engine import TorchEngine
 from runners.xft.engines.xft_engine import XftEngine
 from runners.xft.goal import Goal, Request
-from runners.xft.model import find
+from runners.xft.model_files import find
 from runners.xft.options import Options
 from runners.xft.place import Place, strays
 from runners.xft.plan import Plan
 from runners.xft.possible import refused
 from runners.xft.results import Figures, parse
-from spaces.xft import SPACE
+from spaces.xft import SPACE, Software
 
 GOAL = Goal(2, 32, 4, "next-token")
 
@@ -158,20 +159,24 @@ def test_types_that_torch_has_not_are_computed_with_others_and_said(tmp_path: Pa
     )
 
 
-def test_what_a_host_cannot_have_is_not_searched(tmp_path: Path) -> None:
-    where = place(tmp_path, Shape((4, 4), 2), engine="torch")
-    found = chosen(where)
-    plan = Plan(where.topologies, where_demand(where), found.engine.software)
-    said = refused(SPACE, plan, rdma=False)
-    assert ("ranks", 16) in said
-    assert ("ranks", 8) not in said
-    assert ("threads", 12) in said
-    assert ("threads", 8) not in said
-    assert ("sockets", 4) in said
-    assert ("sockets", 2) not in said
-    assert "one CPU each" in said["siblings", "both"]
-    assert ("memory", "bind") not in said
-    assert ("blocktime", "0") in said, "there is no libiomp5 here"
+def test_what_nothing_reads_is_not_searched(tmp_path: Path) -> None:
+    where = place(tmp_path, engine="torch")
+    plan = Plan(where.topologies, where_demand(where), chosen(where).engine.software)
+    assert ("blocktime", "0") in refused(SPACE, plan, rdma=False), "there is no libiomp5 here"
+    far = replace(
+        plan, topologies=dict.fromkeys(("a", "b"), where.topologies["localhost"]), software=Software("torch", "gomp")
+    )
+    said = refused(SPACE, far, rdma=False)
+    assert ("blocktime", "0") not in said
+    assert "does not leave a host" in said["provider", "shm"]
+    assert "RDMA" in said["provider", "verbs"]
+    assert ("provider", "tcp") not in said
+    assert ("algorithm_small", "ring") not in said, "2 KB for a word of tiny"
+    assert ("algorithm_medium", "ring") not in said, "64 KB for its prompt"
+    assert "no sum of this model has such a size: they are 2048, 65536 bytes" in said["algorithm_large", "ring"]
+    assert ("provider", "verbs") not in refused(SPACE, far, rdma=True)
+    alone = refused(SPACE, replace(plan, software=Software("torch", "gomp")), rdma=True)
+    assert "it matters between hosts" in alone["yield", "none"]
 
 
 def where_demand(where: Place) -> Any:

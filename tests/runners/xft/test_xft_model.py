@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.runner import UsageError
-from runners.xft.model import KNOWN, Demand, ModelShape, find, of_ini, of_json
+from runners.xft.known_models import KNOWN
+from runners.xft.model import Demand, ModelShape
+from runners.xft.model_files import find, of_ini, of_json
 
 QWEN = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 8192, "num_hidden_layers": 80,

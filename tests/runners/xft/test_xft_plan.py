@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from support.sysfs import SHAPES, shaped
 
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.plan import BadPlan, Plan
 from spaces.xft import SPACE, Software
 

@@ -10,9 +10,10 @@ import pytest
 from support.sysfs import GIB, SHAPES, Host, shaped, topology
 
 from runners.topology import Topology, format_list
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout, lay_out, on_cores, place
 from runners.xft.limits import limits, rank_counts
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.seats import Memory
 from spaces.xft import PLACEMENT, SPACE, Software, for_job
 

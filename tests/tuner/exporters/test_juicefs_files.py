@@ -32,7 +32,7 @@ def answer(config: dict[str, object] = BEST, **options: object) -> Recommendatio
         "r",
         {"x": 1.0},
         {"x": 0.8},
-        options=told,  # type: ignore[arg-type]
+        options=told,
     )
 
 

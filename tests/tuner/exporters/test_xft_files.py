@@ -16,9 +16,10 @@ import pytest
 from support.sysfs import SHAPES, shaped
 
 from runners.topology import Topology
+from runners.xft.known_models import KNOWN
 from runners.xft.layout import Layout
 from runners.xft.limits import limits
-from runners.xft.model import KNOWN, Demand
+from runners.xft.model import Demand
 from runners.xft.plan import Plan
 from spaces.space import Config
 from spaces.xft import SPACE, XFT, Software, for_job
@@ -260,6 +261,14 @@ def test_merging_takes_out_what_the_recommendation_leaves_alone() -> None:
     assert "KMP_BLOCKTIME=1\n" in merged.text
     assert "OMP_WAIT_POLICY" not in merged.text
     assert merged.notes == ("removed OMP_WAIT_POLICY=active: the recommendation leaves it alone",)
+
+
+def test_merging_takes_out_oneccls_variables_where_it_was_measured_without() -> None:
+    text = "CCL_WORKER_COUNT=4\nCCL_LOG_LEVEL=info\nLD_PRELOAD=libiomp5.so\n"
+    merged = xft.merge(text, answer(setting(), of_shape("quad")), {})
+    assert "CCL_WORKER_COUNT" not in merged.text
+    assert "CCL_LOG_LEVEL=info\n" in merged.text
+    assert "CCL_WORKER_COUNT=4\n" in xft.merge(text, answer(setting(), of_shape("quad", TORCH)), {}).text
 
 
 def test_merging_into_a_script_leaves_its_ranks_or_refuses() -> None:

@@ -124,6 +124,8 @@ def test_xfts_own_layout_is_the_default(record: Any) -> None:
 def test_run_sh_of_many_hosts(record: Any) -> None:
     found = xft.present(FOUR_HOSTS, {"topology": record("cloud"), "hosts": "192.0.2.1,192.0.2.2", "engine": "xft"})
     assert {name: found[name] for name in PLACEMENT} == {name: DEFAULT[name] for name in PLACEMENT}
+    assert found["allreduce"] == "tuned"
+    assert "cores are read as this host's" in xft.present_notes(FOUR_HOSTS, {"hosts": "192.0.2.1,192.0.2.2"})[-1]
     assert xft.present_notes(FOUR_HOSTS, {}) == [
         "XFT_COMM_TIME, XFT_TIMELINE: xFT reads no such variable, so that it is not part of the baseline"
     ]

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from tuner.exporters import format as contract
-from tuner.exporters.format import Format, find_format
+from tuner.exporters.format import find_format
 from tuner.exporters.xft.entries import Entry, block, entries, head, ours
+from tuner.exporters.xft.formats import FORMATS
 from tuner.exporters.xft.options import Launch, launch
 from tuner.exporters.xft.sbatch import sbatch
 from tuner.exporters.xft.script import script
 from tuner.recommendation import Recommendation
-
-FORMATS = (
-    Format("env", "xft.env", "variables for the job's environment, KEY=VALUE lines"),
-    Format(
-        "script", "run_xft.sh", "mpirun with a segment for each rank: host, cores, memory, environment; --slurm: a batch job"
-    ),
-    Format("hostfile", "hostfile", "the hosts and their ranks, as mpirun reads them"),
-)
 
 
 def render(recommendation: Recommendation, format: str, options: contract.Options) -> dict[str, str]:

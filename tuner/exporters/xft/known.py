@@ -29,6 +29,11 @@ _READ = (
     "GOMP_STACKSIZE", "GOMP_DEBUG", "GOMP_RTEMS_THREAD_POOLS",
 )  # fmt: skip
 KNOWN = frozenset(_READ)
+# Words that tell a file of CPU inference from others.
+SIGNS = re.compile(
+    r"\b(?:XFT_[A-Z_]+|ENABLE_TUNED_COMM|ENABLE_CAT_MLP|ENABLE_KV_TRANS|FLASH_ATTN_THRESHOLD|xfastertransformer|xFasterTransformer|"
+    r"(?:FIRST|NEXT)_TOKEN_WEIGHT_LOCATION|CLUSTERTUNE_(?:RANKS|THREADS|SPARE_CORES|SIBLINGS|SOCKETS|MEMORY|OPENMP))\b"
+)
 _PREFIXES = ("XFT_", "OMP_", "KMP_", "GOMP_", "ENABLE_", "XDNN_", "FLASH_")
 # Names that are a letter or two away and mean something else.
 _ALIKE = 0.9

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 from runners.hosts.host import BadEntry, checked_name
 from runners.launch.mpi import TITLES, Kind
-from runners.options import option
 from runners.runner import Json
 from runners.xft.layout import Layout
 from runners.xft.plan import BadPlan, Plan
@@ -18,24 +17,6 @@ from spaces.xft import Software
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.recommendation import Recommendation
-
-
-@dataclass(frozen=True, slots=True)
-class FileOptions:
-    """What `tune export` and `tune lint` let a user say about a launch script; None leaves it to the study or the file."""
-
-    mpi: str | None = field(
-        default=None,
-        metadata=option("MPI whose mpirun the script calls: intel, mpich or openmpi; the study's if none.", "KIND"),
-    )
-    slurm: bool = field(default=False, metadata=option("A batch job for Slurm, with srun, instead of mpirun."))
-    cores: int | None = field(default=None, metadata=option("Cores that a rank is pinned to, for checks.", "N"))
-    topology: str | None = field(
-        default=None, metadata=option("File with the recorded topologies of a script's hosts, to check its cores by.", "FILE")
-    )
-    job_limit: str | None = field(
-        default=None, metadata=option("How long the emitted job may run, like 12h; without a limit if none.", "DURATION")
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +113,3 @@ def _name(host: str) -> str:
         return checked_name(host)
     except BadEntry as error:
         raise WrongUsage(f"the study's hosts can't be used: {error}.") from None
-
-
-def machine_options() -> dict[str, Json]:
-    """Nothing: this machine is rarely one of a job's hosts."""
-    return {}

@@ -7,24 +7,20 @@ from collections.abc import Iterator
 from functools import partial
 
 from runners.runner import UsageError
-from runners.topology import Topology, format_list, read_file
+from runners.topology import Topology, read_file
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.exporters import oneccl, shell
 from tuner.exporters.format import Finding, mended
 from tuner.exporters.issue import Issue
-from tuner.exporters.xft.calls import Call, calls, hosts, launches
-from tuner.exporters.xft.known import DEAD, meant
+from tuner.exporters.xft import rank_lint
+from tuner.exporters.xft.calls import Call, calls, launches
+from tuner.exporters.xft.known import DEAD, SIGNS, meant
 from tuner.exporters.xft.on_host import on_hosts
 
 _OTHER_FILES = (".json", ".yaml", ".yml", ".properties", ".py", ".md", ".c", ".cpp", ".csv", ".ini", ".cfg")
-_SIGNS = re.compile(
-    r"\b(?:XFT_[A-Z_]+|ENABLE_TUNED_COMM|ENABLE_CAT_MLP|ENABLE_KV_TRANS|FLASH_ATTN_THRESHOLD|xfastertransformer|xFasterTransformer|"
-    r"(?:FIRST|NEXT)_TOKEN_WEIGHT_LOCATION|CLUSTERTUNE_(?:RANKS|THREADS|SPARE_CORES|SIBLINGS|SOCKETS|MEMORY|OPENMP))\b"
-)
 _PINNED = re.compile(r"\b(?:numactl|taskset)\b")
 _MODEL = re.compile(r"\b(?:benchmark\.py|run_benchmark\.sh|vllm|torchrun|OMP_NUM_THREADS?)\b")
-_BEAM = re.compile(r"[ \t]+--beam_width(?:[= ][ \t]*(?:\$\{?\w+\}?|\"[^\"\n]*\"|[0-9]+))?(?=[\s\"']|$)")
 _VALUES = {
     "OMP_WAIT_POLICY": ("active", "passive"),
     "XFT_MOE_ENGINE": ("0", "1"),
@@ -43,18 +39,16 @@ def matches(filename: str, text: str) -> bool:
     if lowered.endswith(("xft.env", "run_xft.sh", "run_xft.sbatch")):
         return True
     code = [line for _, _, line in shell.code_lines(text)]
-    if any(_SIGNS.search(line) for line in code):
+    if any(SIGNS.search(line) for line in code):
         return True
     return any(_PINNED.search(line) for line in code) and any(_MODEL.search(line) for line in code)
 
 
 def lint(text: str, options: contract.Options) -> list[Finding]:
     """Every finding, oneCCL's own among them, in line order."""
-    hosts = _recorded(text, options)
-    found = [issue.finding for issue in (*_issues(text), *on_hosts(calls(text), hosts))] + list(
-        oneccl.lint(text, _for_oneccl(options))
-    )
-    return sorted(found, key=lambda finding: finding.line)
+    own = (*_issues(text), *on_hosts(calls(text), _recorded(text, options)))
+    every = [*(issue.finding for issue in own), *oneccl.lint(text, _for_oneccl(options))]
+    return sorted(every, key=lambda finding: finding.line)
 
 
 def fix(text: str, options: contract.Options) -> str:
@@ -81,7 +75,7 @@ def _for_oneccl(options: contract.Options) -> contract.Options:
 
 def _issues(text: str) -> list[Issue]:
     found = calls(text)
-    every = [*_names(text), *_values(text), *_runtime(text, found), *_cores(text, found), *_across(text), *_options(text)]
+    every = [*_names(text), *_values(text), *_runtime(text, found), *rank_lint.issues(text, found)]
     return sorted(every, key=lambda issue: issue.line)
 
 
@@ -162,80 +156,3 @@ def _runtime(text: str, found: list[Call]) -> Iterator[Issue]:
                 each.line, name, f"{name} is libiomp5's, and nothing here preloads that: torch and xFT bring libgomp",
                 "export LD_PRELOAD=…/libiomp5.so, or remove it",
             )  # fmt: skip
-
-
-def _cores(text: str, found: list[Call]) -> Iterator[Issue]:
-    """Threads that have no core, cores that have two ranks."""
-    threads = shell.last(text).get("OMP_NUM_THREADS")
-    common = int(threads.value) if threads and threads.value.isdecimal() else None
-    taken: dict[str, dict[int, int]] = {}
-    for call in found:
-        count = call.threads or common
-        if call.cpus is not None and count is not None and count > len(call.cpus):
-            yield Issue(
-                call.line,
-                "OMP_NUM_THREADS",
-                f"{count} threads share {len(call.cpus)} CPUs ({format_list(call.cpus)}): they wait for each other's turn",
-                f"OMP_NUM_THREADS={len(call.cpus)} for this rank",
-            )
-        if call.cpus is None:
-            continue
-        if call.count > 1:
-            message = (
-                f"{call.count} ranks are started on the same CPUs {format_list(call.cpus)}, and each spins while it waits"
-            )
-            yield Issue(call.line, call.tool, message, "a segment for each rank, with cores of its own")
-        own = taken.setdefault(call.host, {})
-        both = [cpu for cpu in call.cpus if cpu in own]
-        if both:
-            where = f" of {call.host}" if call.host else ""
-            serve = f"CPU {both[0]}{where} serves" if len(both) == 1 else f"CPUs {format_list(both)}{where} serve"
-            message = f"{serve} the rank of line {own[both[0]]} already, and both spin while they wait"
-            yield Issue(call.line, call.tool, message, "give each rank cores of its own")
-        own |= {cpu: call.line for cpu in call.cpus if cpu not in own}
-    if found and threads is None and launches(text) and all(call.threads is None and not call.unclear for call in found):
-        message = "no rank is told its number of threads: several mpiruns set OMP_NUM_THREADS=1 then"
-        yield Issue(found[0].line, "OMP_NUM_THREADS", message, "env OMP_NUM_THREADS=N in every segment, N its number of cores")
-
-
-def _across(text: str) -> Iterator[Issue]:
-    """Ranks of several hosts without the variable that keeps them from meeting in shared memory."""
-    value = shell.last(text).get("XFT_ONECCL")
-    if value is not None or not any(_SIGNS.search(line) or "benchmark.py" in line for _, _, line in shell.code_lines(text)):
-        return
-    for line, words in launches(text):
-        named = list(dict.fromkeys(hosts(words)))
-        if len(named) > 1:
-            yield Issue(
-                line,
-                "XFT_ONECCL",
-                f"ranks run on {len(named)} hosts without XFT_ONECCL=1: where hosts share a name, xFT takes them for one and "
-                "waits for shared memory that isn't",
-                "export XFT_ONECCL=1",
-                partial(shell.assign, values={"XFT_ONECCL": "1"}),
-            )
-            return
-
-
-def _options(text: str) -> Iterator[Issue]:
-    if not any("benchmark.py" in line or "BENCHMARK" in line for _, _, line in shell.code_lines(text)):
-        return
-    for number, _, line in shell.code_lines(text):
-        if _BEAM.search(f" {line}"):
-            yield Issue(
-                number,
-                "--beam_width",
-                "benchmark.py has no option --beam_width since xFT 2.0: every rank ends with status 2",
-                "remove it",
-                _without_beam,
-            )
-
-
-def _without_beam(text: str) -> str:
-    for _, offset, line in shell.code_lines(text):
-        match = _BEAM.search(line)
-        if match:
-            return text[: offset + match.start()] + text[offset + match.end() :]
-        if line.startswith("--beam_width"):
-            return text[:offset] + _BEAM.sub("", f" {line}", count=1).lstrip() + text[offset + len(line) :]
-    raise AssertionError("the option is gone")

@@ -1,4 +1,4 @@
-"""A user's env file or launch script as settings: merged with a recommendation, and read as the baseline to beat."""
+"""A user's env file or launch script as settings: read as the baseline to beat."""
 
 from __future__ import annotations
 
@@ -9,62 +9,22 @@ from runners.runner import UsageError
 from runners.topology import Topology, here, read_file
 from runners.topology.record import BadRecord
 from spaces.space import BadValue, Value
-from spaces.xft import BINDING, CCL, HUGE_PAGES, PLACEMENT, SPACE, VARIABLES, assigned
+from spaces.xft import BINDING, CCL, HUGE_PAGES, PLACEMENT, SPACE
 from spaces.xft.environment import PLAIN
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.exporters import oneccl
-from tuner.exporters.format import Merged
-from tuner.exporters.shell import assign, last, without
-from tuner.exporters.xft import options as file_options
+from tuner.exporters.shell import last
 from tuner.exporters.xft.calls import Call, calls
-from tuner.exporters.xft.entries import entries, ours
-from tuner.exporters.xft.files import threads_of
 from tuner.exporters.xft.known import DEAD
 from tuner.exporters.xft.settle import settled
-from tuner.recommendation import Recommendation
 
 # Set to what it would be anyway, or to what a layout says.
-_ASIDE = {"OMP_NUM_THREADS", "FIRST_TOKEN_WEIGHT_LOCATION", "NEXT_TOKEN_WEIGHT_LOCATION", "XFT_FAKE_MODEL", "XFT_CLOUD_ENV"}
+ASIDE = {"OMP_NUM_THREADS", "FIRST_TOKEN_WEIGHT_LOCATION", "NEXT_TOKEN_WEIGHT_LOCATION", "XFT_FAKE_MODEL", "XFT_CLOUD_ENV"}
 _NOT_READ = ("KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "CCL_WORKER_AFFINITY")
 
 
-def merge(text: str, recommendation: Recommendation, options: contract.Options) -> Merged:
-    """The recommendation's variables set in a user's file, and those of its knobs that are to be left alone taken out.
-
-    A script's own ranks must have the recommended cores and memory already: it is not rewritten. Raises WrongUsage.
-    """
-    refuse(text)
-    job = file_options.launch(recommendation, options)
-    if found := calls(text):
-        _same_place(text, recommendation, options)
-    own = [] if found else [*ours(recommendation), *threads_of(recommendation, job)]
-    wanted = {entry.name: entry.value for entry in (*entries(recommendation, job), *own)}
-    if found:  # each rank has its own
-        wanted = {name: value for name, value in wanted.items() if name not in _ASIDE}
-    notes = []
-    variables = (
-        {each.name for each in assigned(SPACE.default)} | {*VARIABLES} | {f"CLUSTERTUNE_{name.upper()}" for name in _OURS}
-    )
-    for name in sorted(variables - wanted.keys() - (_ASIDE if found else set())):
-        while (each := last(text).get(name)) is not None:
-            text = without(text, each)
-            notes.append(f"removed {name}={each.value}: the recommendation leaves it alone")
-    return Merged(assign(text, wanted), tuple(notes))
-
-
-_OURS = (*PLACEMENT, "openmp")
-
-
-def _same_place(text: str, recommendation: Recommendation, options: contract.Options) -> None:
-    plan = file_options.plan(recommendation.machine)
-    topologies = plan.topologies if plan else _topologies(options)
-    placed = _placement(calls(text), text, topologies)
-    if any(placed[name] != recommendation.config[name] for name in PLACEMENT):
-        raise WrongUsage(
-            "its ranks have other cores or memory than the recommendation, and calls of numactl are not rewritten.",
-            "write a new script: tune export STUDY --format script -o run_xft.sh",
-        )
+OURS = (*PLACEMENT, "openmp")
 
 
 def present(text: str, options: contract.Options) -> dict[str, Value]:
@@ -85,12 +45,14 @@ def present(text: str, options: contract.Options) -> dict[str, Value]:
     if values.get("XFT_ONECCL") == "1":
         now["allreduce"] = "oneccl"
     now["openmp"] = _openmp(values, options)
+    if len(_names(options)) > 1:
+        now["allreduce"] = SPACE["allreduce"].default  # across hosts there is oneCCL alone
     found = calls(text)
     if found:
-        now |= _placement(found, text, _topologies(options))
+        now |= placement(found, text, topologies(options))
     elif (threads := values.get("OMP_NUM_THREADS", "")).isdecimal() and "CLUSTERTUNE_THREADS" not in values:
         now["threads"] = int(threads)
-    for name in _OURS:
+    for name in OURS:
         if (variable := f"CLUSTERTUNE_{name.upper()}") in values:
             try:
                 now[name] = SPACE[name].parse(values[variable])
@@ -128,18 +90,25 @@ def _openmp(values: Mapping[str, str], options: contract.Options) -> str:
     return "iomp5" if preloaded and engine is not None else "default"
 
 
-def _topologies(options: contract.Options) -> Mapping[str, Topology]:
+def _names(options: contract.Options) -> tuple[str, ...]:
+    """The job's hosts, () where none is named. Raises WrongUsage."""
+    try:
+        return tuple(host.name for host in hosts_for(str(options.get("hosts") or ""), {}) or ())
+    except UsageError as error:
+        raise WrongUsage(f"{error}.") from None
+
+
+def topologies(options: contract.Options) -> Mapping[str, Topology]:
     """The hosts that a script's cores are numbers of: recorded ones, or this one. Raises WrongUsage."""
     try:
-        names = tuple(host.name for host in hosts_for(str(options.get("hosts") or ""), {}) or ())
         if options.get("topology"):
-            return read_file(str(options["topology"]), names or ("localhost",))
+            return read_file(str(options["topology"]), _names(options) or ("localhost",))
         return {"localhost": here()}
     except (UsageError, BadRecord) as error:
         raise WrongUsage(f"{error}.") from None
 
 
-def _placement(found: list[Call], text: str, topologies: Mapping[str, Topology]) -> dict[str, Value]:
+def placement(found: list[Call], text: str, hosts: Mapping[str, Topology]) -> dict[str, Value]:
     """The placement knobs of a script's ranks; those of all hosts must be alike. Raises WrongUsage."""
     threads = last(text).get("OMP_NUM_THREADS")
     common = int(threads.value) if threads and threads.value.isdecimal() else None
@@ -148,7 +117,7 @@ def _placement(found: list[Call], text: str, topologies: Mapping[str, Topology])
         by_host.setdefault(call.host, []).append(call)
     answers = []
     for name, mine in by_host.items():
-        host = topologies.get(name) or next(iter(topologies.values()))
+        host = hosts.get(name) or next(iter(hosts.values()))
         answer = settled(mine, host, common)
         if isinstance(answer, str):
             raise WrongUsage(
@@ -162,10 +131,12 @@ def _placement(found: list[Call], text: str, topologies: Mapping[str, Topology])
     return answers[0]
 
 
-def present_notes(text: str, options: contract.Options) -> list[str]:  # noqa: ARG001
-    """What the file sets and the baseline then doesn't have, a sentence each."""
+def present_notes(text: str, options: contract.Options) -> list[str]:
+    """What the file sets and the baseline then doesn't have, or how it was read, a sentence each."""
     values = {name: each.value for name, each in last(text).items()}
-    return list(_notes(values))
+    read_as = "cores are read as this host's, as if its hosts were like this one; --topology FILE names theirs"
+    assumed = bool(calls(text)) and bool(_names(options)) and not options.get("topology")
+    return [*_notes(values), *([read_as] if assumed else [])]
 
 
 def _notes(values: Mapping[str, str]) -> Iterator[str]:
