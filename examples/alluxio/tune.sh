@@ -1,6 +1,6 @@
 #!/bin/sh
-# From a copied site file to proven prefetch settings. Usage: tune.sh [MOUNT_POINT]
-# ALLUXIO_HOME names the installation, TIME=2m how long the search may take, LOAD=fio what reads. The site file of the
+# From a copied site file to proven prefetch settings. Usage: tune.sh [MOUNT_POINT [OPTION OF tune alluxio]...]
+# ALLUXIO_HOME names the installation, TIME=5m how long the search may take, LOAD=fio what reads. The site file of the
 # installation is the baseline; it and the mount are as before when this ends. Without a mount point only the file is looked at.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,13 +15,15 @@ echo '== mend what is safe to mend'
 tune lint "$work/alluxio-site.properties" --alluxio-version 3.6 --fix || true
 
 [ "$#" -ge 1 ] || exit 0
+point=$1
+shift
 echo '== what can run here, before anything is mounted'
-tune doctor alluxio --mount "$1"
+tune doctor alluxio --mount "$point"
 
 echo '== beat the settings that there are'
 site="${SITE:-$ALLUXIO_HOME/conf/alluxio-site.properties}"
 code=0
-tune alluxio --mount "$1" --load "${LOAD:-fio}" --read-time "${READ_TIME:-3s}" --baseline "$site" --time "${TIME:-2m}" \
+tune alluxio --mount "$point" --load "${LOAD:-fio}" --read-time "${READ_TIME:-3s}" --baseline "$site" --time "${TIME:-5m}" "$@" \
     --study example --storage "$work/studies.db" || code=$?
 
 case $code in

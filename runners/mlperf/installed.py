@@ -45,6 +45,7 @@ if spec is not None and spec.submodule_search_locations:
         version=version,
         names=sorted(set(re.findall(r"['\"](\w+)['\"] in \w+", text("utils/config.py")))),
         start=bool(text("main.py")),
+        indexes="tfrecord2idx" in text("data_generator/tf_generator.py"),
         needs_tensorflow=bool(early and re.search(r"^(?:from|import) tensorflow", text("profiler/tf_profiler.py"), re.M)),
     )
 names = ("tensorflow", "torch", "mpi4py", "hydra", "omegaconf", "pandas", "h5py", "PIL", "psutil", "numpy")
@@ -70,7 +71,8 @@ _NEEDED = {
 class Dlio:
     """``names`` are the parameters that its configuration reads; Hydra takes any other name too, and nothing comes of it.
 
-    ``needs_tensorflow``: it imports TensorFlow at its start, also where PyTorch reads.
+    ``needs_tensorflow``: it imports TensorFlow at its start, also where PyTorch reads. ``indexes``: it calls tfrecord2idx for
+    each record file that it makes.
     """
 
     python: str
@@ -80,6 +82,7 @@ class Dlio:
     needs_tensorflow: bool
     has_tensorflow: bool
     has_torch: bool
+    indexes: bool = False
 
     @property
     def record_length(self) -> str:
@@ -139,6 +142,7 @@ def find_dlio(python: str = "") -> Dlio:
         needs_tensorflow=bool(found["needs_tensorflow"]),
         has_tensorflow=bool(found["modules"]["tensorflow"]),
         has_torch=bool(found["modules"]["torch"]),
+        indexes=bool(found["indexes"]),
     )
 
 

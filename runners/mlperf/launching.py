@@ -16,6 +16,7 @@ from runners.hosts.host import Host
 from runners.launch.job import Finished, Job, Rank
 from runners.launch.mpirun import Mpirun, mpirun
 from runners.launch.reach import Reach
+from runners.mlperf import record_index
 from runners.mlperf.installed import Dlio
 from runners.runner import EnvironmentProblem, Failure, UsageError
 
@@ -23,6 +24,7 @@ HERE = Host("localhost")
 # The name under which mpi4py looks for each MPI's library.
 _LIBRARIES = {"intel": "libmpi.so.12", "mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 _DEBIAN_MPICH = "libmpich.so.12"
+_INDEXER = "tfrecord2idx"
 _MEND = "python -m pip install 'clustertune[mlperf]'"
 _POLL = 0.5
 # DLIO's log ends each line with the place in its source.
@@ -91,7 +93,7 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def environment(dlio: Dlio, launcher: Mpirun, scratch: Path) -> dict[str, str]:
-    """What each rank needs beside its login's environment; makes links and a stand-in for TensorFlow in ``scratch``."""
+    """What each rank needs beside its login's environment; makes links, stand-ins and a program in ``scratch``."""
     env = {"HYDRA_FULL_ERROR": "1", "PYTHONUNBUFFERED": "1"}
     library = _library(launcher, scratch)
     if library is not None:
@@ -108,7 +110,23 @@ def environment(dlio: Dlio, launcher: Mpirun, scratch: Path) -> dict[str, str]:
         stub.mkdir(parents=True, exist_ok=True)
         (stub / "__init__.py").touch()
         env["PYTHONPATH"] = _joined(str(stub.parent), os.environ.get("PYTHONPATH", ""))
+    if dlio.indexes and dlio.has_tensorflow and not _has_indexer(dlio):
+        env["PATH"] = _joined(str(_indexer(dlio, scratch).parent), os.environ.get("PATH", os.defpath))
     return env
+
+
+def _has_indexer(dlio: Dlio) -> bool:
+    return (Path(dlio.python).parent / _INDEXER).exists() or shutil.which(_INDEXER) is not None
+
+
+def _indexer(dlio: Dlio, scratch: Path) -> Path:
+    """Our own tfrecord2idx, for DLIO's Python."""
+    program = scratch / "bin" / _INDEXER
+    program.parent.mkdir(parents=True, exist_ok=True)
+    text = Path(record_index.__file__).read_text(encoding="utf-8")
+    program.write_text(f"#!{dlio.python}\n{text}", encoding="utf-8")
+    program.chmod(0o755)
+    return program
 
 
 def _library(launcher: Mpirun, scratch: Path) -> Path | None:

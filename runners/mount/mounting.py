@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runners.launch.marks import MARK, end_all
 from runners.mount.guard import Guard
+from runners.mount.programs import last_line
 from runners.mount.unmount import detach, mounted
 from runners.process import Tail, die_with, signal_name
 from runners.runner import Failure
@@ -129,9 +130,3 @@ def start(argv: Sequence[str], point: Path, mark: str, *, env: Mapping[str, str]
         return MountProgram(argv, point, mark, env=env, cwd=cwd)
     except OSError as error:
         return Failure("environment", f"{argv[0]} can't be started: {error.strerror or error}")
-
-
-def last_line(log: str) -> str:
-    """The last line of a program's output that says something."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from runners.process import Completed, run
-from runners.runner import Problem, UsageError
+from runners.runner import Failure, Problem, UsageError
 
 _LIMIT = 20.0
 Version = tuple[int, ...]
@@ -47,6 +49,21 @@ def version_in(text: str) -> Version | None:
 
 def shown(version: Version | None) -> str:
     return ".".join(map(str, version)) if version else "unknown"
+
+
+def answers(argv: list[str], what: str, env: Mapping[str, str] | None = None) -> list[Problem]:
+    """Whether a program that looks at ``what`` ends well; a problem with its last words where it doesn't."""
+    done = run(argv, limit=_LIMIT, env=env)
+    if isinstance(done, Completed) and done.returncode == 0:
+        return []
+    said = done.reason if isinstance(done, Failure) else last_line(done.stderr or done.stdout)
+    return [Problem("reach", "error", f"{what} can't be looked at: {said}", f"try it: {shlex.join(argv)}")]
+
+
+def last_line(log: str) -> str:
+    """The last line of a program's output that says something."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
 
 
 def fuse_problems(*, needs_helper: bool) -> list[Problem]:

@@ -83,13 +83,13 @@ def _pins(text: str, hosts: int, ppn: int) -> tuple[tuple[int, ...], ...]:
     if not text:
         return ()
     entries = [_cores(text, entry.strip()) for entry in text.split(",")]
+    for first, second in combinations(entries[:ppn], 2):
+        if len(first) + len(second) > 2 and (both := set(first) & set(second)):
+            raise UsageError("pin", text, f"two ranks of a host have the core {min(both)}; ranges must not overlap")
     if len(entries) == ppn:
         return tuple(entries) * hosts
     if len(entries) == hosts * ppn and any(len(cores) > 1 for cores in entries):
         raise UsageError("pin", text, f"ranges of cores are the same on all hosts; name {ppn} of them, or one core a rank")
-    for first, second in combinations(entries[:ppn], 2):
-        if len(first) + len(second) > 2 and (both := set(first) & set(second)):
-            raise UsageError("pin", text, f"two ranks of a host have the core {min(both)}; ranges must not overlap")
     if len(entries) == hosts * ppn:
         return tuple(entries)
     want = f"{ppn} for the ranks of a host" + (f" or {hosts * ppn} for all ranks" if hosts > 1 else "")

@@ -38,5 +38,6 @@ class Proofs:
         if not isinstance(found, Failure):
             return found
         if found.kind == "environment" or transport == setup.transport:
-            raise EnvironmentProblem(f"a job with the transport {transport} can't run here: {found.reason}")
+            mend = "tune doctor oneccl, with the same options"
+            raise EnvironmentProblem(f"a job with the transport {transport} can't run here: {found.reason}", mend)
         return Proof({}, dict.fromkeys(entries, found.reason))

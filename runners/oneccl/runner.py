@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from runners.oneccl import checks, figures
+from runners.oneccl import checks, figures, narrowed
 from runners.oneccl.failures import explain
 from runners.oneccl.options import Options
 from runners.oneccl.predict import nodes_of, predict
@@ -19,6 +19,7 @@ from runners.oneccl.warm import Step, Warm
 from runners.oneccl.ways import Ways
 from runners.runner import EnvironmentProblem, Failure, Json, Measurement, Objective, Outcome, Problem, WritesNothing
 from spaces.oneccl import (
+    SPACE,
     class_of,
     environment,
     for_job,
@@ -70,7 +71,9 @@ class CclRunner(WritesNothing):
     def space(self) -> Space:
         """With what this place allows; hosts are asked when it is first wanted. Raises EnvironmentProblem, UsageError."""
         if self._space is None:
-            here = for_job(self._narrowed, self._setup.limits(self._narrowed))
+            limits = self._setup.limits(self._narrowed)
+            here = for_job(self._narrowed, limits)
+            narrowed.check(here, for_job(SPACE, limits))
             self._space = here.with_rules([Rule("the provider starts here", self._starts)])
         return self._space
 

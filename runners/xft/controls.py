@@ -19,14 +19,16 @@ from spaces.xft import DEFAULTS
 _LIMIT = 60.0
 # Less gain than this over a control is none to speak of: a control is measured once.
 _ALIKE = 1.05
+Places = tuple[tuple[str, tuple[int, ...]], ...]
 NAMES = {"one_thread": "one thread", "one_socket": "one socket"}
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """The objective of each control, or in ``failed`` why there is none."""
+    """The objective of each control, or in ``failed`` why there is none; ``cpus`` are those of each one's ranks, by host."""
 
     values: Mapping[str, float] = field(default_factory=dict)
+    cpus: Mapping[str, Places] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     digest: tuple[float, ...] = ()
@@ -37,17 +39,22 @@ class Controls:
             **self.failed,
         }
 
-    def against(self, value: float, goal: Goal) -> list[str]:
-        """A sentence for each control that does as well as a setting whose objective is ``value``."""
+    def against(self, value: float, goal: Goal, layout: Layout) -> list[str]:
+        """A sentence for each control that does as well as ``layout``, with ``value`` as its objective."""
         objective = goal.objective
         said = []
         for name, control in self.values.items():
             gain = value / control if objective.maximise else control / value
-            if gain < 1 / _ALIKE:
-                said.append(f"{NAMES[name]} alone is better: {control:.4g} {objective.unit} against {value:.4g}")
-            elif gain < _ALIKE:
-                said.append(f"{NAMES[name]} alone does as well: {control:.4g} {objective.unit} against {value:.4g}")
+            if gain >= _ALIKE or self.cpus.get(name) == _places(layout):
+                continue
+            how = "was better" if gain < 1 / _ALIKE else "did as well"
+            figures = f"{control:.4g} {objective.unit} against {value:.4g}"
+            said.append(f"{NAMES[name]} alone {how}, measured once before the search: {figures}")
         return said
+
+
+def _places(layout: Layout) -> Places:
+    return tuple((rank.host, rank.cpus) for rank in layout.ranks)
 
 
 def layouts(plan: Plan, engine: Engine) -> dict[str, Layout | str]:
@@ -58,6 +65,8 @@ def layouts(plan: Plan, engine: Engine) -> dict[str, Layout | str]:
     usual = plan.layout(DEFAULTS)
     if not isinstance(socket, str) and not isinstance(usual, str) and socket.ranks == usual.ranks:
         socket = "it is what the scripts choose: the baseline"
+    elif not isinstance(socket, str) and len(socket.ranks[0].cpus) == 1:
+        socket = "it has one core: the same as one thread"
     found["one_socket"] = socket
     for control, layout in found.items():
         if not isinstance(layout, str) and (why := engine.refuses(layout)):
@@ -69,6 +78,7 @@ def measure(engine: Engine, goal: Goal, plan: Plan) -> Controls:
     """Each control once."""
     values: dict[str, float] = {}
     metrics: dict[str, dict[str, float]] = {}
+    cpus: dict[str, Places] = {}
     failed: dict[str, str] = {}
     digest: tuple[float, ...] = ()
     for name, layout in layouts(plan, engine).items():
@@ -84,5 +94,6 @@ def measure(engine: Engine, goal: Goal, plan: Plan) -> Controls:
             continue
         metrics[name] = goal.metrics(run.requests)
         values[name] = metrics[name][goal.objective.metric]
+        cpus[name] = _places(layout)
         digest = digest or run.digest
-    return Controls(values, metrics, failed, digest)
+    return Controls(values, cpus, metrics, failed, digest)

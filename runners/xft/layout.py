@@ -148,8 +148,9 @@ def _workers(config: Config, ranks: Sequence[Seat]) -> dict[str, str]:
 
 
 def _weights(seat: Seat, demand: Demand, software: Software) -> dict[str, str]:
-    """The nodes of the two copies of weights that a mixed dtype has; xFT reads them for no other."""
-    if software.engine != "xft" or "_" not in demand.dtype or demand.dtype.startswith("fp8") or not seat.memory.nodes:
+    """The nodes of the two copies of weights that a mixed dtype has; xFT reads them for no other, and takes one node each."""
+    mixed = "_" in demand.dtype and not demand.dtype.startswith("fp8")
+    if software.engine != "xft" or not mixed or len(seat.memory.nodes) != 1:
         return {}
     return {"FIRST_TOKEN_WEIGHT_LOCATION": str(seat.home), "NEXT_TOKEN_WEIGHT_LOCATION": str(seat.memory.nodes[0])}
 

@@ -11,6 +11,9 @@ from runners.xft.seats import seats
 from spaces.space import Config, Value
 from spaces.xft import PLACEMENT, SPACE, Limits, Software
 
+# With memory left alone a layout is ours, never that of xFT's scripts.
+_PLAIN: Mapping[str, Value] = {**{name: SPACE[name].default for name in PLACEMENT}, "memory": "none"}
+
 
 def rank_counts(topologies: Mapping[str, Topology], demand: Demand) -> tuple[tuple[int, str], ...]:
     """Ranks of a host that can be laid out, those first that divide the heads, each with why it comes later, or "".
@@ -32,11 +35,6 @@ def rank_counts(topologies: Mapping[str, Topology], demand: Demand) -> tuple[tup
         wait = f"ranks with {few} {'head' if few == 1 else 'heads'} wait for those with {few + 1}"
         after.append((count, f"{demand.shape.heads} heads don't divide by {total}: {wait}"))
     return (*first, *after)
-
-
-_PLAIN: Mapping[str, Value] = {
-    "ranks": 0, "sockets": 0, "threads": 0, "spare_cores": 0, "siblings": "one", "memory": "none",
-}  # fmt: skip
 
 
 def limits(
@@ -118,4 +116,7 @@ def _idle(topologies: Mapping[str, Topology]) -> frozenset[tuple[str, Value]]:
         found |= {("memory", value) for value in ("bind", "interleave", "none")}
     if all(host.smt == 1 for host in hosts):
         found.add(("siblings", "both"))
-    return frozenset(found | {("sockets", len(host.sockets)) for host in hosts if len({len(h.sockets) for h in hosts}) == 1})
+    counts = {len(host.sockets) for host in hosts}
+    if len(counts) == 1:
+        found.add(("sockets", counts.pop()))
+    return frozenset(found)

@@ -171,7 +171,7 @@ class XftRunner(WritesNothing):
             *self._labels(),
             *self._engine.notes(),
             *layout.notes,
-            *found.against(metrics[self.objective.metric], self.goal),
+            *found.against(metrics[self.objective.metric], self.goal, layout),
             *seen.warnings,
         ]
         if late := self.goal.late(run.requests):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runners.topology import Core, Topology, format_list
-from runners.xft.baseline import of_topology
+from runners.xft.baseline import Script, of_topology
 from spaces.space import Config
 from spaces.xft import PLACEMENT
 from spaces.xft.knobs import DEFAULTS
@@ -57,20 +57,7 @@ def seats(config: Config, host: Topology) -> Seats | str:
     if all(config[name] == DEFAULTS[name] for name in PLACEMENT):
         chosen = of_topology(host)
         if not isinstance(chosen, str):
-            several = len(host.memory_nodes) > 1
-            made = [
-                Seat(rank.cpus, rank.threads, Memory("bind", (rank.node,)) if several else Memory(), rank.first)
-                for rank in chosen.ranks
-            ]
-            for number, rank in enumerate(chosen.ranks if several else ()):
-                near = host.paired.get(rank.first, ())
-                if host.node(rank.node).memory_only and near and rank.node not in near:
-                    far = f"xFT's script binds rank {number} to node {rank.node}, though node {near[0]} is nearer"
-                    notes.append(f"{far}: it guesses by number")
-            idle = sum(len(rank.cpus) - rank.threads for rank in chosen.ranks)
-            if idle:
-                notes.append(f"xFT's script leaves {idle} cores without a thread: its nodes are of different size")
-            return Seats(tuple(made), tuple(notes), sum(rank.threads for rank in chosen.ranks), scripted=True)
+            return _scripted(chosen, host)
         notes.append(f"{chosen}; its README's numactl -N i -m i for each node is the baseline")
     shares = _shares(host, int(config["ranks"]), int(config["sockets"]))
     if isinstance(shares, str):
@@ -91,12 +78,35 @@ def seats(config: Config, host: Topology) -> Seats | str:
     return Seats(tuple(made), tuple(notes), busy)
 
 
+def _scripted(chosen: Script, host: Topology) -> Seats:
+    """The ranks as xFT's own script places them, with what is not best about it."""
+    several = len(host.memory_nodes) > 1
+    made = [
+        Seat(rank.cpus, rank.threads, Memory("bind", (rank.node,)) if several else Memory(), rank.first)
+        for rank in chosen.ranks
+    ]
+    notes: list[str] = []
+    for number, rank in enumerate(chosen.ranks if several else ()):
+        near = host.paired.get(rank.first, ())
+        if host.node(rank.node).memory_only and near and rank.node not in near:
+            far = f"xFT's script binds rank {number} to node {rank.node}, though node {near[0]} is nearer"
+            notes.append(f"{far}: it guesses by number")
+    total = sum(rank.threads for rank in chosen.ranks)
+    if total > host.most_threads:
+        allowed = f"the {host.quota:g} CPUs' worth of time that control groups allow"
+        notes.append(f"xFT's script starts {total} threads, more than {allowed}")
+    idle = sum(len(rank.cpus) - rank.threads for rank in chosen.ranks)
+    if idle:
+        notes.append(f"xFT's script leaves {idle} cores without a thread: its nodes are of different size")
+    return Seats(tuple(made), tuple(notes), total, scripted=True)
+
+
 def _shares(host: Topology, ranks: int, sockets: int) -> list[tuple[Core, ...]] | str:
     """The cores of each rank: whole nodes, several together, or equal parts of one."""
     have = len(host.sockets)
     if sockets > have:
         return f"{sockets} sockets are asked for, and the host has {have} with cores that may be used"
-    used = host.sockets[: sockets or have]
+    used = sorted(host.sockets, key=lambda socket: -sum(core.socket == socket for core in host.cores))[: sockets or have]
     nodes = [(number, [core for core in host.cores_of(number) if core.socket in used]) for number in host.cpu_nodes]
     nodes = [(number, cores) for number, cores in nodes if cores]
     ranks = ranks or len(nodes)

@@ -1,6 +1,7 @@
 """`tune rclone` or `tune juicefs` against trying everything, on a store behind a slow link (20 ms, 15 MB/s a connection).
 
     python tests/benchmarks/bench_mounts.py [--target rclone|juicefs] [--loads sequential,random,streams] [--time 90s]
+                                             [--rate 4e6]
 
 For sequential reads by one job, random 4K reads by one job, and sequential reads by four: what each way took and picked, and
 what the picks give in interleaved rounds of a fresh comparison. Everything is the whole grid below, a measurement a setting.
@@ -124,11 +125,12 @@ def main() -> None:
     parser.add_argument("--target", choices=("rclone", "juicefs"), default="rclone")
     parser.add_argument("--loads", default=",".join(case.name for case in CASES))
     parser.add_argument("--time", default="90s")
+    parser.add_argument("--rate", type=float, default=15e6, help="bytes a second of a connection; less for a busy machine")
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bm") as folder, ExitStack() as undo:
         undo.callback(leftovers.clear, Path(folder))  # an interrupted bench kills the command
-        made = undo.enter_context(store(Path(folder) / "store"))
+        made = undo.enter_context(store(Path(folder) / "store", rate=given.rate))
         if given.target == "rclone":
             for name, size in _FILES.items():
                 made.add(name, size)

@@ -390,15 +390,17 @@ def test_random_reads_don_t_get_a_larger_window_without_proof(here: Here) -> Non
     answer = json.loads(done.stdout)
     window = answer["recommended"]["part_length"] * answer["recommended"]["max_part_number"]
     before = answer["baseline"]["part_length"] * answer["baseline"]["max_part_number"]
-    assert window <= before or answer["decision"] == "adopt"
     assert window <= before, "a larger window can't be better here"
 
 
 def test_the_example_runs_as_it_stands(here: Here) -> None:
     script = Path(__file__).parents[2] / "examples/alluxio/tune.sh"
-    environment = {**here.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TIME": "150s",
+    environment = {**here.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TIME": "4m",
                    "READ_TIME": "1s"}  # fmt: skip
-    done = subprocess.run([script, here.point], capture_output=True, text=True, check=False, env=environment, timeout=280)
+    few = [*PINNED, "--part-length", "4M", "--max-part-number", "1,8"]
+    done = subprocess.run(
+        [script, here.point, *few], capture_output=True, text=True, check=False, env=environment, timeout=280
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     assert "call it alluxio.user.position.reader.streaming.async.prefetch.thread" in done.stdout

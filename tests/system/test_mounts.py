@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,20 +16,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.store import SECRET, Store, store
+from support.store import SECRET, Store, program, store
 
 from runners import juicefs, rclone
 from runners.launch.marks import holders
 from runners.mount import leftovers
+from runners.mount.kernel import read_ahead
 from runners.mount.loads import Place, rate
 from runners.mount.loads.fio import FioLoad
 from runners.mount.runner import MountRunner
+from runners.mount.unmount import detach, mounted
 from runners.mount.work import Epoch, Reading, Work
 from runners.mounts import read_mounts
+from runners.rclone.rc import call
+from runners.rclone.words import differences
 from runners.runner import Failure, Json, Measurement
 from spaces.juicefs import SPACE as JUICEFS
 from spaces.rclone import SPACE as RCLONE
 from spaces.space import Config
+from tuner import targets
+from tuner.exporters import mountline
+from tuner.recommendation import Gain, Recommendation
 
 pytestmark = pytest.mark.system
 
@@ -371,6 +379,75 @@ def test_torch_reads_through_a_mount(slow: Store, scratch: Path) -> None:
     assert isinstance(found, Measurement), found
     assert found.metrics["read_mib_s"] > 0
     assert not programs_of(scratch)
+
+
+# -- what is emitted ------------------------------------------------------------------------------------------------------
+
+
+def recommended(target: str, chosen: Config, **options: str) -> Recommendation:
+    gain = Gain(2.0, 1.9, 2.1, 0.9)
+    default = RCLONE.default if target == "rclone" else JUICEFS.default
+    return Recommendation("s", target, "fio", "adopt", chosen, default, gain, "r", {}, {}, options=options)
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> Iterator[Path]:
+    """A mount point; what is mounted there is taken away, and with it the program that mounted ends."""
+    folder = tmp_path / "mnt"
+    folder.mkdir()
+    yield folder
+    assert detach(folder)
+
+
+def test_rclone_obeys_the_emitted_variables(slow: Store, point: Path, tmp_path: Path) -> None:
+    config: Config = {**RCLONE.default, "vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 2 * MIB, "buffer_size": 0,
+                      "async_read": False}  # fmt: skip
+    (text,) = targets.load("rclone").exporter.render(recommended("rclone", config), "env", {}).values()
+    own = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+    socket = Path(tempfile.mkdtemp(prefix="tm")) / "s"
+    command = [program("rclone"), "mount", "slow:data", str(point), "--config", str(slow.config), "--read-only", "--rc",
+               "--rc-no-auth", f"--rc-addr=unix://{socket}"]  # fmt: skip
+    process = subprocess.Popen(command, env={**os.environ, **own}, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: mounted(point) and socket.exists())
+        live = call(socket, "options/get")
+        live["vfs"] = call(socket, "vfs/stats")["opt"]
+        assert differences(config, live) == []
+    finally:
+        detach(point)
+        process.terminate()
+        process.wait()
+        shutil.rmtree(socket.parent)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_the_emitted_script_mounts(target: str, slow: Store, meta: str, point: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to raise the kernel's read-ahead")
+    if target == "rclone":
+        config: Config = {**RCLONE.default, "vfs_read_chunk_streams": 4, "max_read_ahead": 2 * MIB}
+        answer = recommended(target, config, remote="slow:data", config=str(slow.config))
+    else:
+        config = {**JUICEFS.default, "max_readahead": 16 * MIB, "kernel_read_ahead": 2 * MIB}
+        answer = recommended(target, config, meta=meta)
+    (text,) = targets.load(target).exporter.render(answer, "script", {"mount_point": str(point)}).values()
+    if target == "juicefs":  # whose own places are those of the machine
+        for name in ("log", "cache-dir"):
+            text = mountline.put(text, "juicefs", name, str(tmp_path / name))
+    script = tmp_path / "mount.sh"
+    script.write_text(text)
+    path = f"{Path(program(target)).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", script], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert mounted(point)
+    assert sorted(each.name for each in point.iterdir() if not each.name.startswith(".")) == sorted(FILES)
+    assert read_ahead(point) == 2 * MIB
+    if target == "juicefs":
+        live = json.loads((point / ".config").read_text())["Chunk"]
+        assert live["Readahead"] == 16 * MIB
 
 
 # -- what is not there ---------------------------------------------------------------------------------------------------

@@ -299,8 +299,9 @@ def test_a_python_that_says_nothing_is_named_and_does_not_hold_up_ctrl_c(tmp_pat
             time.sleep(0.1)
         asked = time.monotonic()
         run.send_signal(signal.SIGTERM)
-        run.communicate(timeout=PATIENCE)
+        said = run.communicate(timeout=PATIENCE)[1]
     assert run.returncode == 130
+    assert b"tune: stopped" in said
     assert time.monotonic() - asked < 45, f"the limit of a host's answer is 90 s; it was asked {asked - begun:.0f} s before"
     assert gone(f"CT_TEST={tmp_path}"), holders(f"CT_TEST={tmp_path}")
 

@@ -82,6 +82,8 @@ def run(arguments: Sequence[str]) -> int:
         words.refuse_empty(arguments)
         command = typer.main.get_command(build())
         result = command.main(args=list(arguments), prog_name="tune", standalone_mode=False)
+        if result == _STOPPED.exit_code:  # Typer sees some interrupts itself, and makes a number of them
+            return _tell(_STOPPED, as_json)
     except (TunerError, BadValue, UsageError, EnvironmentProblem) as error:
         return _tell(_as_tuner_error(error), as_json)
     except (KeyboardInterrupt, typer.Abort):

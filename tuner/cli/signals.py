@@ -50,6 +50,7 @@ def install() -> None:
 
 def finish() -> None:
     """From here on nothing is left to stop; a late signal must not change the exit code."""
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)  # one that is under way must not set the timer anew
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _NUMBERS:
         signal.signal(number, signal.SIG_IGN)

@@ -127,7 +127,7 @@ def start(place: Place, layout: Layout, common: Mapping[str, str], spec: Mapping
             if port_taken(line):
                 continue
             if line.kind == "timeout":
-                reason = f"the ranks had not come together and built their parts of the model within {limit:.0f} s"
+                reason = f"the ranks had not met and built their parts within {limit:.0f} s; fewer --layers take less"
                 return Failure("timeout", reason, line.log, line.seconds)
             return explain(line)
         return Warm(running, json.loads(line), time.monotonic() - begun)

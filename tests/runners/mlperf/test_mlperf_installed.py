@@ -1,6 +1,7 @@
 """Finding DLIO and what it knows in another Python, and the libraries that its ranks need, without importing it."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,19 @@ def test_an_mpirun_that_is_none_is_a_wrong_option(tmp_path: Path) -> None:
         find_launcher(dlio(tmp_path), "/bin/true")
     with pytest.raises(UsageError, match="there is no such program"):
         find_launcher(dlio(tmp_path), "mpirun9")
+
+
+def test_dlio_finds_a_program_for_its_indexes_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    launcher = mpi(tmp_path, "mpich", "libmpi.so.12")
+    reads = replace(dlio(tmp_path), has_tensorflow=True, indexes=True)
+    first, rest = environment(reads, launcher, tmp_path)["PATH"].split(":", 1)
+    assert rest == "/usr/bin"
+    program = Path(first) / "tfrecord2idx"
+    assert program.read_text().startswith(f"#!{reads.python}\n")
+    assert "PATH" not in environment(replace(reads, has_tensorflow=False), launcher, tmp_path)
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    own = tmp_path / "own" / "bin"
+    own.mkdir(parents=True)
+    (own / "tfrecord2idx").touch()
+    assert "PATH" not in environment(replace(reads, python=str(own / "python")), launcher, tmp_path)

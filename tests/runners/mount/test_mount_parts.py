@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from runners.mount import kernel, leftovers
 from runners.mount.counters import Moved, moved_by, processor_time, processors_busy
 from runners.mount.guard import Guard
-from runners.mount.mounting import last_line, start
-from runners.mount.programs import find, shown, version_in, version_of
+from runners.mount.mounting import start
+from runners.mount.programs import answers, find, last_line, shown, version_in, version_of
 from runners.mount.unmount import detach, mounted
 from runners.runner import Failure, UsageError
 from runners.scratch import Scratch
@@ -141,3 +141,10 @@ def test_scratch_of_a_living_run_is_left_alone(tmp_path: Path) -> None:
 def test_last_lines() -> None:
     assert last_line("one\n two \n\n") == "two"
     assert last_line("") == ""
+
+
+def test_what_can_not_be_looked_at_is_told_with_the_programs_last_words() -> None:
+    assert answers(["true"], "the store") == []
+    (found,) = answers(["sh", "-c", "echo 'no such bucket' >&2; exit 1"], "the store")
+    assert found.message == "the store can't be looked at: no such bucket"
+    assert found.mend.startswith("try it: sh -c ")

@@ -13,9 +13,10 @@ from runners.xft import controls
 from runners.xft.engines.engine import Run
 from runners.xft.goal import Goal, Request
 from runners.xft.known_models import KNOWN
-from runners.xft.layout import Layout
+from runners.xft.layout import Layout, RankPlace
 from runners.xft.model import Demand
 from runners.xft.plan import Plan
+from runners.xft.seats import Memory
 from spaces.xft import Software
 
 NEXT, RATE = Goal(1, 32, 32, "next-token"), Goal(1, 32, 32, "throughput")
@@ -60,16 +61,22 @@ def test_a_control_that_says_nothing_new_or_cannot_be_is_told_why(tmp_path: Path
     assert set(controls.measure(refused, NEXT, plan(tmp_path / "x", "quad")).failed.values()) == {"no heads left"}
 
 
+OTHER = Layout((RankPlace(0, "h0", 0, (0, 1), 2, Memory(), {}),))
+SAME = Layout((RankPlace(0, "h0", 0, (0,), 1, Memory(), {"OMP_WAIT_POLICY": "passive"}),))
+
+
 @pytest.mark.parametrize(
     ("goal", "value", "said"),
     [
-        (NEXT, 10.0, []),
-        (NEXT, 39.0, ["one thread alone does as well: 40 ms against 39"]),
-        (NEXT, 41.0, ["one thread alone does as well: 40 ms against 41"]),
-        (NEXT, 80.0, ["one thread alone is better: 40 ms against 80"]),
-        (RATE, 20.0, ["one thread alone is better: 40 tokens/s against 20"]),
-        (RATE, 80.0, []),
+        (NEXT, 10.0, ""),
+        (NEXT, 39.0, "one thread alone did as well, measured once before the search: 40 ms against 39"),
+        (NEXT, 41.0, "one thread alone did as well, measured once before the search: 40 ms against 41"),
+        (NEXT, 80.0, "one thread alone was better, measured once before the search: 40 ms against 80"),
+        (RATE, 20.0, "one thread alone was better, measured once before the search: 40 tokens/s against 20"),
+        (RATE, 80.0, ""),
     ],
 )
-def test_a_setting_that_one_thread_beats_is_told_so(goal: Goal, value: float, said: list[str]) -> None:
-    assert controls.Controls({"one_thread": 40.0}).against(value, goal) == said
+def test_a_setting_that_one_thread_beats_is_told_so(goal: Goal, value: float, said: str) -> None:
+    found = controls.Controls({"one_thread": 40.0}, {"one_thread": (("h0", (0,)),)})
+    assert found.against(value, goal, OTHER) == ([said] if said else [])
+    assert found.against(value, goal, SAME) == [], "it is that control, at another time"

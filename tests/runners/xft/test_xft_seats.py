@@ -184,6 +184,17 @@ def test_a_quota_bounds_the_threads(quota: float, threads: list[int]) -> None:
     assert any("control groups allow" in note for note in layout.notes) == (threads != [48])
 
 
+def test_the_script_knows_no_quota() -> None:
+    layout = laid(replace(shaped("general"), quota=4.0))
+    assert layout.ranks[0].threads == 48
+    assert layout.notes == ("xFT's script starts 48 threads, more than the 4 CPUs' worth of time that control groups allow",)
+
+
+def test_the_fuller_socket_is_taken_where_one_is_asked_for(tmp_path: Path) -> None:
+    host = topology(tmp_path, Host((8, 8), 2, cpuset="6-15", mems="0-1"))
+    assert masks(laid(host, sockets=1)) == ["8-15"]
+
+
 def test_a_quota_that_is_too_small_for_the_ranks() -> None:
     assert "2 ranks have 1.5 CPUs' worth of time" in refused(replace(shaped("general"), quota=1.5), ranks=2)
 
@@ -262,6 +273,7 @@ def test_weights_of_mixed_types_have_a_node_each() -> None:
     env = laid("hbm-quad", demand=mixed).ranks[1].env
     assert (env["FIRST_TOKEN_WEIGHT_LOCATION"], env["NEXT_TOKEN_WEIGHT_LOCATION"]) == ("1", "3")
     assert "FIRST_TOKEN_WEIGHT_LOCATION" not in laid("hbm-quad").ranks[1].env
+    assert "FIRST_TOKEN_WEIGHT_LOCATION" not in laid("hbm-quad", demand=mixed, memory="interleave").ranks[1].env
 
 
 def test_the_baseline_is_the_scripts() -> None:

@@ -320,6 +320,11 @@ def test_present_refuses(text: str, said: str) -> None:
     assert said in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["", "hello\n", "PATH=/bin\n", "export CCL_LOG_LEVEL=info\n"])
+def test_a_file_without_anything_tuned_is_no_silent_baseline(text: str) -> None:
+    assert "the baseline is what oneCCL does by itself" in oneccl.present_notes(text, {})[0]
+
+
 def test_present_notes_name_what_is_not_in_the_baseline() -> None:
     text = (
         "CCL_WORKER_AFFINITY=3\nCCL_CHUNK_COUNT=4\nFI_TCP_IFACE=e0\nCCL_LOG_LEVEL=info\nI_MPI_DEBUG=5\nFI_OFI_RXM_TX_SIZE=8\n"

@@ -112,6 +112,8 @@ def _notes(values: Mapping[str, str], options: contract.Options) -> Iterator[str
     tuned = space.variables(_collective(values, options))
     others = [name for name in map(variable_of, COLLECTIVES) if name in values and name not in tuned]
     unread = [name for name in values if name.startswith(("CCL_", "I_MPI_", "FI_")) and name not in {*tuned, *_ASIDE, *others}]
+    if not set(tuned) & set(values):
+        yield "nothing that is tuned is set there: the baseline is what oneCCL does by itself"
     if unread:
         yield f"{', '.join(unread)}: not tuned, and not part of the baseline"
     if named := [name for name in values if name in _NETWORK]:
