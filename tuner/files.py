@@ -125,8 +125,10 @@ def _write(target: Path, data: bytes, backup: bool) -> Path | None:
     temporary = target.parent / _TEMPORARY.format(secrets.token_hex(8))
     kept: Path | None = None
     try:
-        # A new file gets the mode that the user's umask gives; a copy of a private file is private from its first byte.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
+        # A new file gets the mode that the user's umask gives, a script one to be started with; a copy of a private file is
+        # private from its first byte.
+        new = 0o777 if data.startswith(b"#!") else 0o666
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new if old is None else 0o600)
         with open(descriptor, "wb") as file:  # noqa: PTH123  (a descriptor, not a path)
             file.write(data)
             if old is not None:

@@ -75,18 +75,19 @@ def merged(text: str, values: Mapping[str, str], head: Sequence[str]) -> str:
     return whole + ends.join(lines) + (ends if base.endswith(("\n", "\r")) or not base else "")
 
 
-def block_of(config: Config, text: str, version: Version | None) -> dict[str, str]:
-    """The properties that make a user's file give ``config``: by key, with the mount options that stand in it kept."""
-    base = without_block(text)
-    present = counting(base)
-    return properties(config, version, present.keys(), _options(present))
+def block_of(config: Config, text: str, version: Version | None, also: Collection[str] = ()) -> dict[str, str]:
+    """The properties that make a user's file give ``config``: by key, with the mount options that stand in it kept.
+
+    What is Alluxio's default is left out, but for keys that the file has and those in ``also``.
+    """
+    present = counting(without_block(text))
+    return properties(config, version, {*present, *also}, _options(present))
 
 
 def memory_line(config: Config) -> str:
     """What a file says of the JVM's memory, which is no property."""
-    return (
-        f"its FUSE process ran with {jvm_option(int(config['direct_memory']))} (ALLUXIO_FUSE_JAVA_OPTS), which is no property"
-    )
+    option = jvm_option(int(config["direct_memory"]))
+    return f"holds for a FUSE process with {option} or more (ALLUXIO_FUSE_JAVA_OPTS), which is no property"
 
 
 def beside(config: Config) -> list[str]:

@@ -102,13 +102,7 @@ class JuicefsBackend:
             found.append(
                 Problem("meta", "note", "no volume was named, so none was looked at", "tune doctor juicefs --meta META-URL")
             )
-        if self._options.system and not kernel.may_set():
-            found.append(
-                Problem(
-                    "system", "error", "--system needs root, to raise the kernel's read-ahead", "sudo, or without --system"
-                )
-            )
-        return found
+        return [*found, *kernel.problems(system=self._options.system)]
 
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
         cache = 0 if bounds.work.warm else self._cache

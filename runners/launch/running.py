@@ -42,6 +42,7 @@ class Running:
         self._channels = [*channels, *watches]
         self._states = [*([self._launcher] if watches else self._ranks), *self._watches.values()]
         self._begun = self._turned = time.monotonic()
+        self._held_up: list[float] = []
         self._changed = threading.Condition()
         self._lines = Lines()
         self._stop = False
@@ -65,6 +66,7 @@ class Running:
         """
         with self._changed:
             self._lines.whole.clear()
+            before = len(self._held_up)
         self._voice.tell_input(text.encode() + b"\n")
         with self._changed:
             self._changed.wait_for(lambda: self._lines.whole or self._done.is_set(), limit)
@@ -73,6 +75,8 @@ class Running:
             late = not self._done.is_set()
         self.stop()
         outcome = self._result()
+        if late and sum(self._held_up[before:]) > limit / 4:
+            return Failure("crash", self._held_up_said(), self._log(), limit)
         if late and not (isinstance(outcome, Failure) and outcome.kind == "environment"):
             return Failure(
                 "timeout", f"rank 0 on {self._ranks[0].host} gave no answer within {limit:.1f} s", self._log(), limit
@@ -155,16 +159,14 @@ class Running:
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
         """Hears what there is to hear, for a moment."""
-        now = time.monotonic()
-        if now - self._turned > 1.0:  # this process was held up: that nothing was heard meanwhile says nothing about hosts
-            for state in [*self._ranks, *self._watches.values()]:
-                state.heard += now - self._turned
-        self._turned = now
+        self._look_at_the_clock()
         interval = self._reach.silence / 5
         for channel in self._channels:
             channel.beat(interval)
         pause = 0.01 if any(channel.unsaid and not channel.ended for channel in self._channels) else _TICK
-        for channel in {id(key.data): key.data for key, _ in selector.select(pause)}.values():
+        ready = selector.select(pause)
+        self._look_at_the_clock()
+        for channel in {id(key.data): key.data for key, _ in ready}.values():
             for frame in channel.read():
                 self._take(channel, frame)
             if channel.ended:
@@ -172,6 +174,18 @@ class Running:
                     selector.unregister(stream)
         if not selector.get_map():
             time.sleep(0.01)
+
+    def _look_at_the_clock(self) -> None:
+        """Sees that this process was held up (stopped, or its machine suspended): silence meanwhile is no host's fault."""
+        now = time.monotonic()
+        if (late := now - self._turned) > 1.0:
+            self._held_up.append(late)
+            for state in [*self._ranks, *self._watches.values()]:
+                state.heard += late
+        self._turned = now
+
+    def _held_up_said(self) -> str:
+        return f"this program itself was held up for {max(self._held_up):.0f} s, and the job ended meanwhile"
 
     def _take(self, channel: Channel, frame: Frame) -> None:
         if channel in self._watches:
@@ -231,6 +245,9 @@ class Running:
             if left:
                 reason = f"{', '.join(left)} can't be ended on {host.name} ({failure.reason})"
                 return Failure("environment", reason, self._log(), seconds)
+        # Hosts end by themselves what nobody asks about any more.
+        if failure.kind in ("crash", "environment") and max(self._held_up, default=0.0) >= self._reach.silence:
+            return Failure("crash", self._held_up_said(), failure.log or self._log(), seconds)
         return Failure(failure.kind, failure.reason, failure.log or self._log(), seconds)
 
     def _unsure(self) -> list[Host]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 
@@ -14,9 +15,10 @@ class Guard:
         self._timer = threading.Timer(max(0.0, seconds), self._expire)
         self._timer.daemon = True
         self.expired = False
+        self.at = 0.0  # time.time() when it fired
 
     def _expire(self) -> None:
-        self.expired = True
+        self.expired, self.at = True, time.time()
         self._kill()
 
     def __enter__(self) -> Guard:

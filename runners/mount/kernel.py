@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from runners.mounts import read_mounts
+from runners.runner import Problem
 
 # What the kernel gives every new FUSE mount, and more than that to none by itself (VM_READAHEAD_PAGES).
 READ_AHEAD = 128 << 10
@@ -35,3 +36,10 @@ def set_read_ahead(point: Path, size: int) -> None:
 def may_set() -> bool:
     """Whether this process may change it."""
     return os.geteuid() == 0 and os.access(_BDI, os.R_OK)
+
+
+def problems(*, system: bool) -> list[Problem]:
+    """What --system, where it is asked for, lacks here."""
+    if not system or may_set():
+        return []
+    return [Problem("system", "error", "--system needs root, to raise the kernel's read-ahead", "sudo, or without --system")]

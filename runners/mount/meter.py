@@ -90,6 +90,13 @@ def by_epoch(readings: Sequence[Reading], epochs: Sequence[Epoch]) -> list[Moved
     return moved
 
 
+def moving(readings: Sequence[Reading], until: float, seconds: float = 2.0) -> bool:
+    """Whether bytes still left the store in the last ``seconds`` before ``until`` (time.time()): slow is not dead."""
+    before = [reading for reading in readings if reading.at <= until - seconds]
+    after = [reading for reading in readings if reading.at > until - seconds]
+    return bool(before and after) and after[-1].served > before[-1].served
+
+
 def _at(readings: Sequence[Reading], moment: float) -> tuple[float, float | None]:
     """The counters at a moment, on the line between the readings around it."""
     place = bisect_left([reading.at for reading in readings], moment)

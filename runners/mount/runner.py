@@ -18,7 +18,7 @@ from runners.mount.backend import Backend, Session
 from runners.mount.counters import processor_time, processors_busy
 from runners.mount.guard import Guard
 from runners.mount.loads import Load, Place, TunableLoad, create
-from runners.mount.meter import Meter, Moved, by_epoch
+from runners.mount.meter import Meter, Moved, by_epoch, moving
 from runners.mount.options import LoadOptions, work_of
 from runners.mount.work import Bounds, Reading
 from runners.runner import (
@@ -40,6 +40,8 @@ _LOOK = 60.0
 # What the load may still need once its mount was killed: its own limit comes this much later.
 _AFTER = 2.0
 _BUSY = 0.95
+# So many bytes fetched for one that is read are worth a word; where the store compresses, its bytes are others.
+_WASTE, _COMPRESSED = 4.0, 0.5
 
 
 class MountRunner(WritesNothing):
@@ -165,7 +167,7 @@ class MountRunner(WritesNothing):
             session.close()
         if guard.expired:
             log = reading.log if isinstance(reading, Failure) else ""
-            return Failure("timeout", f"the mount did not answer within the limit of {limit:.1f} s", log)
+            return Failure("timeout", self._late(moving(meter.readings, guard.at), limit), log)
         if ended is not None:
             return Failure("crash", f"the mount broke while it was read: {ended.reason}", ended.log)
         if isinstance(reading, Failure):
@@ -184,6 +186,12 @@ class MountRunner(WritesNothing):
             self._written(moved),
             self._evidence(session, reading, moved, verdict, share),
         )
+
+    def _late(self, moving: bool, limit: float) -> str:
+        if not moving:
+            return f"the mount stopped answering, and was ended at the limit of {limit:.1f} s"
+        less = "; the first pass reads all of the data to fill the cache: name less with --data" if self._work.warm else ""
+        return f"reading was not done within the limit of {limit:.1f} s{less}"
 
     def _written(self, moved: list[Moved]) -> int:
         """A warm mount's own cache lies on a disk: what came from the store was written there."""
@@ -206,6 +214,10 @@ class MountRunner(WritesNothing):
             for number, (epoch, each) in enumerate(zip(reading.epochs, moved, strict=True))
         ]
         warnings = [*verdict.sentences, *reading.warnings, *([reading.keep] if reading.keep else [])]
+        if read and served >= _WASTE * read and session.share > _COMPRESSED:
+            warnings.append(
+                f"{served / read:.0f} bytes left the store for each byte that was read: mind its load and its price"
+            )
         if busy >= _BUSY:
             warnings.append(
                 f"the processors of this machine were busy for {busy:.0%} of the time: the mount may be able to do more"

@@ -51,6 +51,8 @@ class Workload:
 
 def workload(options: Options) -> Workload:
     """Raises UsageError for sizes or a trace that can't be used."""
+    if options.trace and options.sizes != Options().sizes:
+        raise UsageError("trace", options.trace, "the sizes come from the trace; leave --sizes out")
     if options.trace:
         found, option, given = trace.read_trace(Path(options.trace).expanduser()), "trace", options.trace
     else:

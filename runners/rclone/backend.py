@@ -15,7 +15,7 @@ from runners.mount.programs import Version, answers, find, from_wheel, fuse_prob
 from runners.mount.work import Bounds
 from runners.rclone.options import Options
 from runners.rclone.rc import call
-from runners.rclone.words import check_remote, differences, environment, flags, left_out
+from runners.rclone.words import absolute, check_remote, differences, environment, flags, left_out
 from runners.runner import EnvironmentProblem, Failure, Json, Problem, UsageError
 from spaces.rclone import OLDEST, Limits, for_machine
 from spaces.space import Config, Space
@@ -97,13 +97,7 @@ class RcloneBackend:
         if others := left_out(os.environ):
             message = f"{', '.join(others)} of this shell are left out of what is measured"
             found.append(Problem("environment", "note", message, "--baseline FILE makes such a file what is to be beaten"))
-        if self._options.system and not kernel.may_set():
-            found.append(
-                Problem(
-                    "system", "error", "--system needs root, to raise the kernel's read-ahead", "sudo, or without --system"
-                )
-            )
-        return found
+        return [*found, *kernel.problems(system=self._options.system)]
 
     def _reached(self) -> list[Problem]:
         if not self._options.remote:
@@ -113,7 +107,7 @@ class RcloneBackend:
                 )
             ]
         assert self._rclone is not None
-        argv = [self._rclone, "lsf", "--max-depth", "1", *self._own(), "--", self._options.remote]
+        argv = [self._rclone, "lsf", "--max-depth", "1", *self._own(), "--", absolute(self._options.remote)]
         return answers(argv, self._options.remote, environment(os.environ))
 
     def _own(self) -> list[str]:
@@ -135,7 +129,7 @@ class RcloneBackend:
         return [
             self._rclone,
             "mount",
-            self._options.remote,
+            absolute(self._options.remote),
             str(point),
             *self._own(),
             "--read-only",

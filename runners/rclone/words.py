@@ -73,6 +73,11 @@ def check_remote(remote: str) -> str:
     return remote
 
 
+def absolute(remote: str) -> str:
+    """``remote`` with a folder of this machine named from the root: the mount program does not run in the user's folder."""
+    return remote if connection(remote) else str(Path(remote).absolute())
+
+
 def connection(remote: str) -> str:
     """What stands before the path: ``store`` of ``store:x``, ``:s3,provider=Other`` of ``:s3,provider=Other:x``."""
     quote = ""

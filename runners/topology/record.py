@@ -1,6 +1,6 @@
 """Recorded topologies: from a host's record (runners.topology.probe) to a Topology, and JSON files of them.
 
-A file holds one host's record, or {"schema": 1, "hosts": {name: record}}; `python -m runners.topology.probe` prints one.
+A file holds one host's record, or {"schema": 1, "hosts": {name: record}}; `python -m runners.topology` prints one.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def read_file(path: str, names: tuple[str, ...]) -> dict[str, Topology]:
         raise UsageError("topology", path, f"can't be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, BadRecord) else "it is not JSON"
-        raise UsageError("topology", path, f"{why}; `python -m runners.topology.probe` on a host prints its record") from None
+        raise UsageError("topology", path, f"{why}; `python -m runners.topology` on a host prints its record") from None
     if not isinstance(found, dict) or not {"hosts", "cores"} & found.keys():
-        raise UsageError("topology", path, "is no recorded topology; `python -m runners.topology.probe` on a host prints one")
+        raise UsageError("topology", path, "is no recorded topology; `python -m runners.topology` on a host prints one")
     records = found["hosts"] if "hosts" in found else dict.fromkeys(names, found)
     if not isinstance(records, dict):
         raise UsageError("topology", path, "its hosts are not names with a record each")

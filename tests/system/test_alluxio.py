@@ -22,8 +22,6 @@ from runners.alluxio.backend import AlluxioBackend
 from runners.alluxio.options import Options
 from runners.alluxio.process import FuseProcess, mount_at, serving
 from runners.alluxio.runner import AlluxioRunner
-from runners.launch.marks import holders
-from runners.mount.leftovers import mark_of
 from runners.runner import EnvironmentProblem, Failure, Measurement
 from spaces.alluxio import SPACE
 
@@ -320,7 +318,7 @@ def test_however_a_study_ends_the_users_file_and_mount_come_back(here: Here, num
     here.as_before()
     assert here.site.stat().st_ino == inode
     assert not list(here.site.parents[2].glob(".clustertune-scratch-*"))
-    assert not holders(mark_of(Path(".clustertune-scratch-")))
+    assert len(_fuse_pids(here)) == 2, "the user's own FUSE process and its rclone, and no other"
 
 
 def test_after_a_kill_a_command_of_the_users_restarts_the_mount_with_their_own_file(here: Here) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +236,20 @@ def test_a_mount_that_hangs_is_a_timeout_and_the_next_one_is_fresh(runner: Mount
     thread.join()
     assert isinstance(failed, Failure), failed
     assert failed.kind == "timeout", failed
+    assert "stopped answering" in failed.reason
     assert time.monotonic() - begun < 60.0, "it ends at its limit of 6 s, not when the mount comes back"
     assert not mounts_in(scratch)
     assert not programs_of(scratch)
     again = runner.measure(default_of(runner), 60.0)
     assert isinstance(again, Measurement), again
+
+
+def test_a_reading_that_takes_too_long_is_told_from_a_mount_that_hangs(runner: MountRunner) -> None:
+    runner.load._work = replace(runner.load._work, seconds=60.0, pattern="random", block_size=4096)
+    failed = runner.measure(default_of(runner), 5.0)
+    assert isinstance(failed, Failure), failed
+    assert failed.kind == "timeout"
+    assert "was not done within the limit of 5.0 s" in failed.reason
 
 
 def test_many_readers_on_a_hanging_mount_end_with_it(slow: Store, scratch: Path) -> None:
@@ -279,6 +289,21 @@ def test_what_is_measured_is_proven(runner: MountRunner) -> None:
     (epoch,) = found.evidence["epochs"]
     assert epoch["bytes_from_store"] >= 0.9 * epoch["bytes_read"]
     assert epoch["bytes_answered"] >= 0.9 * epoch["bytes_read"]
+
+
+@pytest.mark.parametrize("load", ["fio", "torch"])
+def test_reads_past_the_page_cache_count_too(load: str, slow: Store, scratch: Path) -> None:
+    if load == "torch":
+        pytest.importorskip("torch")
+    options = rclone.Options(
+        remote="slow:data", config=str(slow.config), load=load, jobs=2, read_time="2s", direct=True, scratch=str(scratch)
+    )
+    with rclone.create(options, RCLONE) as made:
+        made.check()
+        made.prepare()
+        found = made.measure(RCLONE.default, 90.0)
+    assert isinstance(found, Measurement), found
+    assert found.evidence["bytes_from_store"] >= found.evidence["bytes_read"]
 
 
 class TwiceLoad(FioLoad):

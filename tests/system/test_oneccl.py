@@ -320,3 +320,22 @@ def test_a_program_here_is_not_taken_for_one_of_the_path(tmp_path: Path, monkeyp
 def test_an_ssh_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="--ssh /no/such/ssh -4: there is no program /no/such/ssh"):
         setup(hosts="node1.invalid,node2.invalid", ssh="/no/such/ssh -4")
+
+
+def test_a_run_that_is_stopped_for_longer_than_hosts_wait_goes_on(tmp_path: Path) -> None:
+    """Ctrl-Z and fg, or a laptop that sleeps: ranks end meanwhile, which is neither a setting's fault nor the machine's."""
+    command = [sys.executable, "-m", "tuner", "oneccl", *SMALL, "--time", "5m", "--trials", "24", "--study", "held", "--json"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--events"], env=environment(tmp_path), **pipes) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if '"measured"' in line:
+                break
+        run.send_signal(signal.SIGSTOP)
+        time.sleep(20)
+        run.send_signal(signal.SIGCONT)
+        told, said = run.communicate(timeout=280)[::-1]
+    assert run.returncode in (0, 3), (told, said)
+    failures = [event for event in map(json.loads, told.splitlines()) if event.get("failure")]
+    assert all(event["failure"] != "environment" for event in failures), failures
+    assert gone(f"CT_TEST={tmp_path}"), holders(f"CT_TEST={tmp_path}")

@@ -21,6 +21,7 @@ from support.rig import Rig
 
 from runners.launch.marks import MARK
 from runners.runner import Failure, Measurement
+from runners.xft import evidence
 from runners.xft.engines.engine import Run
 from runners.xft.layout import on_cores
 from runners.xft.options import Options
@@ -122,6 +123,7 @@ def test_two_ranks_on_one_core_lose_or_do_not_end(runner: XftRunner) -> None:
     together = on_cores(apart, [(CORES[0],), (CORES[0],)])
     engine = runner.chosen.engine
     found: dict[str, list[float]] = {"apart": [], "together": []}
+    others = []
     for _ in range(3):
         for name, layout in (("apart", apart), ("together", together)):
             run = engine.measure(layout, PATIENCE if name == "apart" else 30.0)
@@ -129,7 +131,14 @@ def test_two_ranks_on_one_core_lose_or_do_not_end(runner: XftRunner) -> None:
                 assert name == "together", run
                 assert run.kind == "timeout", run
                 return
+            told = evidence.told(layout, run.reports).evidence
+            assert told["doubled_cpus"] == ({} if name == "apart" else {"localhost": str(CORES[0])})
+            if name == "apart":
+                assert isinstance(told["others_load"], dict)
+                others.append(float(str(told["others_load"]["localhost"])))
             found[name].append(runner.goal.metrics(run.requests)["next_token_ms"])
+    if median(others) > 0.3:
+        pytest.skip(f"other programs took {100 * median(others):.0f} % of these cores: whoever waits for them loses")
     assert median(found["together"]) > 1.3 * median(found["apart"]), found
 
 

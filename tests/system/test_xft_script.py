@@ -23,6 +23,7 @@ from runners.xft.plan import Plan
 from spaces.space import Config
 from spaces.xft import SPACE, Software
 from tuner.exporters import xft
+from tuner.exporters.xft.calls import calls
 from tuner.recommendation import Recommendation
 
 pytestmark = [
@@ -125,3 +126,20 @@ def test_the_doctor_of_hosts_with_one_name(two_hosts: Rig) -> None:
     assert problem["severity"] == "warning"
     assert f"{', '.join(two_hosts.names)} all call themselves '{two_hosts.names[0]}'" in problem["message"]
     assert "hosts-same-name" not in found
+
+
+def test_topologies_of_two_hosts_are_recorded_and_laid_out(two_hosts: Rig, tmp_path: Path) -> None:
+    names = ",".join(two_hosts.names)
+    record = [sys.executable, "-m", "runners.topology", "--hosts", names, "--ssh", shlex.join(two_hosts.ssh), "--python",
+              sys.executable]  # fmt: skip
+    (tmp_path / "hosts.json").write_text(two_hosts[0].run(*record, limit=120))
+    shown = [sys.executable, "-m", "tuner", "xft", "--dry-run", "--hosts", names, "--topology", str(tmp_path / "hosts.json")]
+    done = subprocess.run([*shown, "--ranks", "2"], capture_output=True, text=True, check=True, timeout=120)
+    found = [(call.host, len(call.cpus or ())) for call in calls(done.stdout)]
+    assert sorted(found) == sorted((name, len(rank.cpus)) for name in two_hosts.names for rank in two_ranks().ranks)
+
+
+def two_ranks() -> Layout:
+    layout = Plan({"a": here()}, Demand(KNOWN["tiny"], "fp32"), TORCH).layout({**SPACE.default, "ranks": 2})
+    assert isinstance(layout, Layout)
+    return layout

@@ -24,6 +24,17 @@ def leftovers(folder):
     return sorted(path.name for path in folder.iterdir() if path.name.startswith(".tune-"))
 
 
+def test_a_new_script_can_be_started_and_an_old_one_keeps_its_mode(tmp_path):
+    (tmp_path / "run.sh").touch()
+    for name in ("new.sh", "run.sh"):
+        write_atomically(tmp_path / name, "#!/bin/sh\nexit 7\n")
+    before = os.umask(0o022)
+    os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new.sh").stat().st_mode) == 0o777 & ~before
+    assert subprocess.run([tmp_path / "new.sh"], check=False).returncode == 7
+    assert not (tmp_path / "run.sh").stat().st_mode & 0o111
+
+
 def test_a_new_file_gets_the_mode_of_the_umask(tmp_path):
     path = tmp_path / "-a ü.json"
     assert write_atomically(path, "{}\r\n") is None

@@ -66,6 +66,10 @@ class DlioLoad:
 
     def facts(self) -> Mapping[str, Json]:
         work, workload = self._work, self.workload
+        try:
+            versions = self._ready().facts()
+        except EnvironmentProblem:  # which problems() tells
+            versions = {}
         return {
             "load": "dlio",
             "model": workload.model,
@@ -78,7 +82,7 @@ class DlioLoad:
             "direct": work.direct,
             "cache": "warm" if work.warm else "cold",
             "data": work.data,
-            **(dict(self._start.facts()) if self._start is not None else {}),
+            **versions,
         }
 
     def problems(self) -> list[Problem]:

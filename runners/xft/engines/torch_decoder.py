@@ -123,9 +123,10 @@ class Decoder:
         seen, heard = keys[:, :, : at + count], values[:, :, : at + count]
         if not share.even:
             seen, heard = seen[:, share.reads], heard[:, share.reads]
-        found = functional.scaled_dot_product_attention(
-            self._turned(query, at), seen, heard, is_causal=count > 1, enable_gqa=share.even and heads != kv
-        )
+        # Older torch has no such argument, and needs none where every head has its own key.
+        grouped = {"enable_gqa": True} if share.even and heads != kv else {}
+        turned = self._turned(query, at)
+        found = functional.scaled_dot_product_attention(turned, seen, heard, is_causal=count > 1, **grouped)
         return functional.linear(found.transpose(1, 2).reshape(batch, count, heads * size), layer.output)
 
     def _turned(self, vector: Tensor, at: int) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,6 +129,22 @@ def test_changes_of_others_are_moved_aside(site: Path) -> None:
 def test_a_folder_that_can_t_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match="can't be written beside"):
         Journal(tmp_path / "no/alluxio-site.properties").open()
+
+
+@pytest.mark.root
+def test_on_a_full_disk_the_file_comes_back_all_the_same(make_mount: Callable[..., Any]) -> None:
+    disk = make_mount("disk", fs="tmpfs", size_mb=1).path
+    site = disk / "alluxio-site.properties"
+    site.write_text("mine=1\n")
+    journal = Journal(site)
+    journal.open()
+    journal.write("a=1\n")
+    with pytest.raises(OSError, match="No space left"):
+        journal.write("#" * (2 << 20))
+    assert site.read_text() == "a=1\n"
+    journal.restore()
+    assert site.read_text() == "mine=1\n"
+    assert names(disk) == [site.name]
 
 
 def test_without_hard_links_a_copy_is_kept(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

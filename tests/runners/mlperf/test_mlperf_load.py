@@ -117,6 +117,14 @@ def test_many_samples_a_file_take_few_files(tmp_path: Path) -> None:
     assert load(name="resnet50").choose(where)["files"] == 16  # 50 steps of 400 samples, 1251 in a file
 
 
+def test_facts_are_the_same_before_and_after_a_look() -> None:
+    """A study is resumed only where they are."""
+    made = load()
+    before = made.facts()
+    made.problems()
+    assert made.facts() == before
+
+
 def test_figures_tell_the_first_epoch_apart() -> None:
     metrics = {"utilisation": 80.0, "step_ms": 10.0, "first_step_s": 1.0}
     epochs = [Epoch(0, 1, 10, {**metrics, "samples_s": speed}) for speed in (10.0, 30.0)]

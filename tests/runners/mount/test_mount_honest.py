@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.mount import honest
-from runners.mount.meter import Moved, Reading, by_epoch
+from runners.mount.meter import Moved, Reading, by_epoch, moving
 from runners.mount.work import Epoch
 
 _GIB = 1 << 30
@@ -99,3 +99,11 @@ def test_all_that_was_served_is_in_some_epoch(steps: list[tuple[float, int]], le
     if epochs[-1].began <= readings[-1].at:
         assert sum(each.served for each in moved) == pytest.approx(total, abs=len(lengths) + 1)
     assert all(each.served >= 0 for each in moved)
+
+
+def test_slow_is_told_from_dead() -> None:
+    readings = [Reading(float(second), 100 * min(second, 7), None) for second in range(11)]
+    assert moving(readings, 8.0)
+    assert not moving(readings, 10.5)
+    assert not moving([], 10.0)
+    assert not moving(readings[:1], 0.5)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runners.oneccl.options import Options
 from runners.oneccl.trace import LARGEST, Message, parse_sizes, parse_trace, read_trace
+from runners.oneccl.workload import workload
 from runners.runner import UsageError
 from spaces.units import format_size
 
@@ -137,3 +139,11 @@ def test_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             read_trace(path)
+
+
+def test_sizes_beside_a_trace_are_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("1024,3\n")
+    assert workload(Options(trace=str(path))).plain == (1024,)
+    with pytest.raises(UsageError, match="the sizes come from the trace; leave --sizes out"):
+        workload(Options(trace=str(path), sizes="64K"))

@@ -1,10 +1,12 @@
 """rclone's options and remotes as text."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.rclone.words import check_remote, connection, differences, environment, flags, left_out, spelled
+from runners.rclone.words import absolute, check_remote, connection, differences, environment, flags, left_out, spelled
 from runners.runner import UsageError
 from spaces.rclone import SPACE
 
@@ -56,6 +58,12 @@ def test_a_secret_in_a_remote_is_refused_and_not_repeated(remote: str) -> None:
 def test_what_is_no_remote(remote: str) -> None:
     with pytest.raises(UsageError):
         check_remote(remote)
+
+
+def test_folders_are_named_from_the_root() -> None:
+    assert absolute("data") == str(Path("data").absolute())
+    assert absolute("store:data") == "store:data"
+    assert absolute(":local:x") == ":local:x"
 
 
 @given(st.text(alphabet="ab:,='\"", max_size=30))

@@ -14,6 +14,7 @@ from support.sysfs import SHAPES, build, shaped, told
 
 from runners.runner import UsageError
 from runners.topology import here, probe, read_file, written
+from runners.topology.__main__ import main
 from runners.topology.record import BadRecord, record, topology
 
 
@@ -130,3 +131,25 @@ def test_a_record_with_any_value_changed_is_read_or_refused(key: str, value: Any
 def test_records_that_make_no_sense(told: dict[str, Any], change: dict[str, Any], why: str) -> None:
     with pytest.raises(BadRecord, match=why):
         topology({**told, **change})
+
+
+def test_this_host_is_recorded_by_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([]) == 0
+    file = tmp_path / "here.json"
+    file.write_text(capsys.readouterr().out)
+    assert read_file(str(file), ("localhost",))["localhost"].cpus == here().cpus
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--hosts", "/nosuch/hosts.txt"], 2, "--hosts /nosuch/hosts.txt: "),
+        (["--hosts", "a", "--ssh", "'"], 2, "--ssh ': a quote is not closed"),
+        (["--hosts", "node.invalid", "--ssh", "false"], 4, "node.invalid"),
+    ],
+)
+def test_hosts_that_cannot_be_recorded(words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == code
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""

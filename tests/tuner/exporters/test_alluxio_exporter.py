@@ -44,8 +44,14 @@ def lines_of(text: str, **options: Any) -> dict[int, Any]:
 def test_a_site_file_says_what_it_is_worth_and_for_which_version() -> None:
     text = render(answer("3.6", max_part_number=16), "site")
     assert "# study alluxio-20260131-142501-3f2a for Alluxio 3.6, 2026-01-31: 31 % faster (90 % interval 24 to 39 %)\n" in text
-    assert "-XX:MaxDirectMemorySize=4g (ALLUXIO_FUSE_JAVA_OPTS), which is no property\n" in text
+    assert "with -XX:MaxDirectMemorySize=4g or more (ALLUXIO_FUSE_JAVA_OPTS), which is no property\n" in text
     assert {key: entry.value for key, entry in last(text).items()} == {P + "max.part.number": "16"}
+
+
+def test_a_default_that_beats_the_baseline_is_written_too() -> None:
+    config = {**SPACE.default, "max_part_number": 16}
+    back = Recommendation("s", "alluxio", "e", "adopt", SPACE.default, config, Gain(1.3, 1.2, 1.4, 0.9), "r", {}, {})
+    assert {key: entry.value for key, entry in last(render(back, "site")).items()} == {P + "max.part.number": "8"}
 
 
 def test_values_are_in_the_one_spelling_that_all_read() -> None:
@@ -252,6 +258,15 @@ def test_letters_in_utf_8_are_told_and_escaped() -> None:
     assert alluxio.lint("alluxio.user.hostname=caf\u00e9\n", {}) == []
     secret = "s3a.secretKey=caf\u00c3\u00a9\n"
     assert not lines_of(secret)[1].safe
+
+
+def test_a_byte_order_mark_is_told_and_taken_away() -> None:
+    text = f"\xef\xbb\xbf{P}thread=64\n"
+    assert alluxio.present(text, {})["prefetch_threads"] == 64
+    found = alluxio.lint(text, {})
+    assert found[0].line == 1
+    assert found[0].safe
+    assert alluxio.fix(text, {}) == f"{P}thread=64\n"
 
 
 def test_only_alluxio_s_files_are_taken_for_them() -> None:

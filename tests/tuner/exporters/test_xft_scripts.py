@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,20 @@ def test_any_text_is_read(text: str) -> None:
     xft.lint(text, {})
 
 
+_LINES = st.sampled_from(
+    ["OMP_NUM_THREADS", "KMP_BLOCKTIME", "CLUSTERTUNE_RANKS", "FLASH_ATTN_THRESHOLD", "CCL_WORKER_COUNT", "LD_PRELOAD", "X"]
+)
+
+
+@given(st.lists(st.tuples(_LINES, st.text(alphabet="0123456789abc-$\"' ", max_size=6)), max_size=6))
+def test_any_env_file_is_a_setting_or_is_refused(lines: list[tuple[str, str]]) -> None:
+    text = "".join(f"{name}={value}\n" for name, value in lines)
+    with suppress(WrongUsage):
+        found = xft.present(text, {"engine": "torch"})
+        assert set(found) == set(DEFAULT)
+    assert xft.fix(text, {}) is not None
+
+
 # As the baseline
 
 
@@ -125,9 +140,9 @@ def test_run_sh_of_many_hosts(record: Any) -> None:
     found = xft.present(FOUR_HOSTS, {"topology": record("cloud"), "hosts": "192.0.2.1,192.0.2.2", "engine": "xft"})
     assert {name: found[name] for name in PLACEMENT} == {name: DEFAULT[name] for name in PLACEMENT}
     assert found["allreduce"] == "tuned"
-    assert "cores are read as this host's" in xft.present_notes(FOUR_HOSTS, {"hosts": "192.0.2.1,192.0.2.2"})[-1]
+    assert "its cores are read as this host's" in xft.present_notes(FOUR_HOSTS, {"hosts": "192.0.2.1,192.0.2.2"})[-1]
     assert xft.present_notes(FOUR_HOSTS, {}) == [
-        "XFT_COMM_TIME, XFT_TIMELINE: xFT reads no such variable, so that it is not part of the baseline"
+        "XFT_COMM_TIME, XFT_TIMELINE: no release of xFT reads them, so that they are not part of the baseline"
     ]
 
 
@@ -232,9 +247,10 @@ def messages(text: str) -> str:
 @pytest.mark.parametrize("name", ["XFT_COMM_TIME", "XFT_TIMELINE", "XFT_ONECCL_BF16", "ENABLE_CBLAS_MLP", "is_ali_cloud"])
 def test_dead_variables(name: str) -> None:
     text = f"#!/bin/sh\nexport {name}=1\nexport XFT_ONECCL=1\n"
-    assert found(text) == [(2, name, True)]
-    assert f"nothing in xFT reads {name}" in messages(text)
-    assert xft.fix(text, {}) == "#!/bin/sh\nexport XFT_ONECCL=1\n"
+    everywhere = name == "XFT_ONECCL_BF16"
+    assert found(text) == [(2, name, everywhere)]
+    assert f"no release of xFT reads {name}" in messages(text)
+    assert xft.fix(text, {}) == ("#!/bin/sh\nexport XFT_ONECCL=1\n" if everywhere else text)
 
 
 @pytest.mark.parametrize(
@@ -320,14 +336,18 @@ def test_cores_are_checked_against_a_recorded_host(record: Any) -> None:
         xft.lint(text, {"topology": "/nosuch"})
 
 
-@pytest.mark.parametrize("option", ["--beam_width 1", "--beam_width=1", "--beam_width ${beam_width}", "--beam_width $b"])
-def test_an_option_that_is_gone(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "safe"),
+    [("--beam_width 1", True), ("--beam_width=1", True), ("--beam_width", True), ("--beam_width ${beam_width}", False),
+     ("--beam_width 4", False), ("--beam_width $b", False)],
+)  # fmt: skip
+def test_an_option_that_is_gone(option: str, safe: bool) -> None:
     text = f'BENCHMARK="python benchmark.py \\\n    --batch_size 1 {option} \\\n    --iteration 10"\n'
-    assert found(text) == [(2, "--beam_width", True)]
-    fixed = xft.fix(text, {})
-    assert "beam" not in fixed
-    assert "--batch_size 1 \\\n    --iteration 10" in fixed
-    assert xft.fix(f'BENCHMARK="python benchmark.py {option}"\n', {}) == 'BENCHMARK="python benchmark.py"\n'
+    assert found(text) == [(2, "--beam_width", safe)]
+    without = 'BENCHMARK="python benchmark.py \\\n    --batch_size 1 \\\n    --iteration 10"\n'
+    assert xft.fix(text, {}) == (without if safe else text)
+    assert found(f'BENCHMARK="python benchmark.py {option}"\n') == [(1, "--beam_width", safe)]
+    assert found(f"X=benchmark.py\npython \\\n{option} \\\n--x\n") == [(3, "--beam_width", safe)]
 
 
 def test_oneccls_own_findings_are_there_too() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runners.alluxio.site import block_of
 from spaces.alluxio import FUSE_OPTIONS, USUAL_OPTIONS, jvm_option, mount_options
 from tuner.exporters.alluxio.options import Options
-from tuner.exporters.alluxio.site import for_version, head
+from tuner.exporters.alluxio.site import head, values
 from tuner.recommendation import Recommendation
 
 
@@ -75,7 +74,7 @@ def fluid_yaml(recommendation: Recommendation, options: Options) -> str:
 
 
 def _properties(recommendation: Recommendation, options: Options) -> dict[str, str]:
-    return block_of(for_version(recommendation.config, options.version), "", options.version)
+    return values(recommendation, "", options)
 
 
 def _comments(recommendation: Recommendation, options: Options) -> list[str]:

@@ -10,8 +10,16 @@ from runners.alluxio.secrets import is_secret
 from runners.alluxio.values import trimmed
 from tuner.exporters.issue import Issue
 
+# A byte order mark, as text of ISO-8859-1 and as text that was read otherwise.
+_MARKS = ("\xef\xbb\xbf", "\ufeff")
+
 
 def letters(text: str) -> Iterator[Issue]:
+    if text.startswith(_MARKS):
+        message = (
+            "Java takes the byte order mark for letters, so that the first line is neither a comment nor the key it shows"
+        )
+        yield Issue(1, "", message, "save the file without it", _unmarked)
     for entry in entries(text):
         written = text[entry.value_start : entry.value_end]
         meant = _meant(written)
@@ -21,6 +29,10 @@ def letters(text: str) -> Iterator[Issue]:
         # A credential that somebody made work as it arrives is not ours to change.
         edit = None if is_secret(trimmed(entry.key)) else partial(_rewritten, entry=entry, meant=meant)
         yield Issue(entry.line, trimmed(entry.key), message, "write them as \\uXXXX", edit)
+
+
+def _unmarked(text: str) -> str:
+    return next(text.removeprefix(mark) for mark in _MARKS if text.startswith(mark))
 
 
 def _meant(written: str) -> str | None:

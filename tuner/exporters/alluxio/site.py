@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runners.alluxio.site import Unreadable, beside, block_of, dead, merged, settings
-from spaces.alluxio import Version, in_version
+from spaces.alluxio import Version, in_version, keys_of
 from spaces.space import Config, Value
 from tuner import verdict
 from tuner.errors import WrongUsage
@@ -79,7 +79,12 @@ def worth(recommendation: Recommendation) -> str:
     return f"{verdict.faster(gain.ratio)} ({verdict.interval(gain)})"
 
 
+def values(recommendation: Recommendation, text: str, options: Options) -> dict[str, str]:
+    """The properties to write over ``text``: also those that are Alluxio's default and not what the baseline had."""
+    config, before = for_version(recommendation.config, options.version), recommendation.baseline
+    changed = [key.name for knob, value in config.items() if before.get(knob, value) != value for key in keys_of(knob)]
+    return block_of(config, text, options.version, changed)
+
+
 def _with_block(text: str, recommendation: Recommendation, options: Options) -> str:
-    config = for_version(recommendation.config, options.version)
-    values = block_of(config, text, options.version)
-    return merged(text, values, head(recommendation, options))
+    return merged(text, values(recommendation, text, options), head(recommendation, options))

@@ -7,14 +7,17 @@ import re
 
 from spaces.xft import VARIABLES
 
-# Set by xFT's own scripts and read by nothing in xFT 1.8 to 2.1 (its old branch test/distributed read the first four).
+# Set by xFT's own scripts and read by nothing in its releases 1.8 to 2.1. Of some its branch test/distributed was a reader:
+# who runs that keeps them, so that taking them out is no safe mend.
+_OF_A_BRANCH = "only its old branch test/distributed did"
 DEAD = {
-    "XFT_COMM_TIME": "it was a switch of an old branch",
-    "XFT_TIMELINE": "it was a switch of an old branch; XFT_TIMELINE_WHITELIST is another thing",
-    "ENABLE_CBLAS_MLP": "it was a switch of an old branch",
-    "XFT_ONECCL_BF16": "no version read it",
-    "is_ali_cloud": "run.sh reads XFT_CLOUD_ENV",
+    "XFT_COMM_TIME": _OF_A_BRANCH,
+    "XFT_TIMELINE": _OF_A_BRANCH,
+    "ENABLE_CBLAS_MLP": _OF_A_BRANCH,
+    "is_ali_cloud": f"{_OF_A_BRANCH}; run.sh has XFT_CLOUD_ENV instead",
+    "XFT_ONECCL_BF16": "no version ever did",
 }
+DEAD_EVERYWHERE = frozenset({"XFT_ONECCL_BF16"})
 _READ = (
     *VARIABLES,
     "ENABLE_KV_TRANS", "ENABLE_SKIP_MASK", "XFT_FAKE_MODEL", "XFT_FAKE_LOAD_INFO", "XFT_VERBOSE", "XFT_DEBUG_DIR",

@@ -15,7 +15,7 @@ from tuner.exporters.format import Finding, mended
 from tuner.exporters.issue import Issue
 from tuner.exporters.xft import rank_lint
 from tuner.exporters.xft.calls import Call, calls, launches
-from tuner.exporters.xft.known import DEAD, SIGNS, meant
+from tuner.exporters.xft.known import DEAD, DEAD_EVERYWHERE, SIGNS, meant
 from tuner.exporters.xft.on_host import on_hosts
 
 _OTHER_FILES = (".json", ".yaml", ".yml", ".properties", ".py", ".md", ".c", ".cpp", ".csv", ".ini", ".cfg")
@@ -83,12 +83,13 @@ def _names(text: str) -> Iterator[Issue]:
     present = shell.last(text)
     for each in shell.assignments(text):
         if each.name in DEAD:
+            safe = each.name in DEAD_EVERYWHERE
             yield Issue(
                 each.line,
                 each.name,
-                f"nothing in xFT reads {each.name}: {DEAD[each.name]}",
-                "remove it",
-                partial(_removed, name=each.name),
+                f"no release of xFT reads {each.name}; {DEAD[each.name]}",
+                "remove it" if safe else "remove it, unless that branch is what you run",
+                partial(_removed, name=each.name) if safe else None,
             )
         elif (right := meant(each.name)) is not None:
             taken = right in present

@@ -12,7 +12,7 @@ from tuner.exporters.issue import Issue
 from tuner.exporters.xft.calls import Call, hosts, launches
 from tuner.exporters.xft.known import SIGNS
 
-_BEAM = re.compile(r"[ \t]+--beam_width(?:[= ][ \t]*(?:\$\{?\w+\}?|\"[^\"\n]*\"|[0-9]+))?(?=[\s\"']|$)")
+_BEAM = re.compile(r"[ \t]+--beam_width(?:(?:=|[ \t]+)(?P<width>\$\{?\w+\}?|\"[^\"\n]*\"|[0-9]+))?(?=[\s\"']|$)")
 
 
 def issues(text: str, found: list[Call]) -> Iterator[Issue]:
@@ -79,21 +79,22 @@ def _options(text: str) -> Iterator[Issue]:
     if not any("benchmark.py" in line or "BENCHMARK" in line for _, _, line in shell.code_lines(text)):
         return
     for number, _, line in shell.code_lines(text):
-        if _BEAM.search(f" {line}"):
+        if match := _BEAM.search(f" {line}"):
+            # One beam is what old versions take without the option, too.
+            plain = match["width"] in (None, "1")
             yield Issue(
                 number,
                 "--beam_width",
-                "benchmark.py has no option --beam_width since xFT 2.0: every rank ends with status 2",
-                "remove it",
-                _without_beam,
+                "benchmark.py of xFT 2.1 has no option --beam_width: every rank ends with status 2",
+                "remove it" if plain else "remove it; several beams need an older xFT",
+                _without_beam if plain else None,
             )
 
 
 def _without_beam(text: str) -> str:
     for _, offset, line in shell.code_lines(text):
-        match = _BEAM.search(line)
-        if match:
-            return text[: offset + match.start()] + text[offset + match.end() :]
-        if line.startswith("--beam_width"):
-            return text[:offset] + _BEAM.sub("", f" {line}", count=1).lstrip() + text[offset + len(line) :]
+        match = _BEAM.search(f" {line}")
+        if match and match["width"] in (None, "1"):
+            kept = f" {line}"[: match.start()] + f" {line}"[match.end() :]
+            return text[:offset] + kept.removeprefix(" ") + text[offset + len(line) :]
     raise AssertionError("the option is gone")

@@ -122,8 +122,7 @@ def placement(found: list[Call], text: str, hosts: Mapping[str, Topology]) -> di
         if isinstance(answer, str):
             raise WrongUsage(
                 f"{f'{name}: ' if name else ''}{answer}.",
-                "cores are read as this host's; for others, record theirs with `python -m runners.topology.probe` there and "
-                "name the file with --topology",
+                "cores are read as those of the host that `tune` runs on: start it on one of the script's hosts",
             )
         answers.append(answer)
     if any(answer != answers[0] for answer in answers):
@@ -134,14 +133,14 @@ def placement(found: list[Call], text: str, hosts: Mapping[str, Topology]) -> di
 def present_notes(text: str, options: contract.Options) -> list[str]:
     """What the file sets and the baseline then doesn't have, or how it was read, a sentence each."""
     values = {name: each.value for name, each in last(text).items()}
-    read_as = "cores are read as this host's, as if its hosts were like this one; --topology FILE names theirs"
+    read_as = "its cores are read as this host's: start `tune` on one of the script's hosts if they are not like this one"
     assumed = bool(calls(text)) and bool(_names(options)) and not options.get("topology")
     return [*_notes(values), *([read_as] if assumed else [])]
 
 
 def _notes(values: Mapping[str, str]) -> Iterator[str]:
     if dead := [name for name in values if name in DEAD]:
-        yield f"{', '.join(dead)}: xFT reads no such variable, so that it is not part of the baseline"
+        yield f"{', '.join(dead)}: no release of xFT reads them, so that they are not part of the baseline"
     bound = all(values.get(name, "").lower() == value for name, value in BINDING.items())
     kept = set() if not bound else set(BINDING)
     if unread := [name for name in _NOT_READ if name in values and name not in kept]:
