@@ -26,6 +26,7 @@ from tuner.storage import Storage, new_name
 from tuner.study import Header, Study
 from tuner.targets import Target, load
 from tuner.tuning import Tuning
+from tuner.turn import turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator
             )
             known = _priors(storage, ask.target.name, runner, experience=experience)
             study = storage.create(request.study or new_name(ask.target.name, now), header)
-            yield Opened(study, runner, request, baseline, known, warnings)
+            with turn(request.storage or default_storage(), study.name):
+                yield Opened(study, runner, request, baseline, known, warnings)
 
 
 def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = False) -> Recommendation:
@@ -111,8 +113,9 @@ def resume(name: str, override: Request, reporter: Reporter, *, anyway: bool = F
 
     Raises WrongUsage where the space or the machine is another one, unless ``anyway``.
     """
-    with Storage(override.storage or default_storage(), create=False) as storage:
+    with Storage(override.storage or default_storage(), create=False) as storage, contextlib.ExitStack() as held:
         study = storage.open(name)
+        held.enter_context(turn(override.storage or default_storage(), name))
         request = _merged(study, override)
         check(request)
         target, options = load(study.header.target), options_of(study)

@@ -14,11 +14,11 @@ echo '== mend what is safe to mend'
 tune lint "$work/oneccl.env" --fix || true
 
 echo '== what can run here, before anything is measured'
-tune doctor oneccl --hosts "${HOSTS:-}" --sizes "${SIZES:-1K,64K}"
+tune doctor oneccl ${HOSTS:+--hosts "$HOSTS"} --sizes "${SIZES:-1K,64K}"
 
 echo '== beat oneCCL without any variables'
 code=0
-tune oneccl --hosts "${HOSTS:-}" --sizes "${SIZES:-1K,64K}" --time "${TIME:-1m}" \
+tune oneccl ${HOSTS:+--hosts "$HOSTS"} --sizes "${SIZES:-1K,64K}" --time "${TIME:-1m}" \
     --study example --storage "$work/studies.db" || code=$?
 
 case $code in

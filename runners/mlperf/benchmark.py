@@ -151,8 +151,9 @@ def train(
     batch = int(given.get("reader.batch_size", workload.batch))
     files = int(given["dataset.num_files_train"])
     steps = steps_of(workload, files, batch, ranks)
-    if workload.total_steps is not None:
-        steps = min(steps, int(given.get("train.total_training_steps", workload.total_steps)))
+    total = given.get("train.total_training_steps", workload.total_steps)
+    if total is not None:
+        steps = min(steps, int(total))
     try:
         summary = read_summary(output / "summary.json")
         if why := _not_as_asked(summary, output, ranks, epochs):

@@ -23,6 +23,22 @@ defaults:
  - override hydra/job_logging: disabled
  - override hydra/hydra_logging: disabled
 """
+# What the figures are made with must be what the options say.
+_OURS = frozenset(
+    {
+        *("train.epochs", "dataset.num_files_train", "dataset.num_subfolders_train", "dataset.data_folder"),
+        *("dataset.num_samples_per_file", "dataset.format", "output.folder"),
+    }
+)
+_WHOLE = frozenset(
+    {
+        *("reader.batch_size", "reader.read_threads", "reader.computation_threads", "reader.prefetch_size"),
+        *("reader.transfer_size", "train.total_training_steps"),
+    }
+)
+_NUMBERS = frozenset({"train.computation_time", "dataset.record_length", "dataset.record_length_bytes"})
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
+_LONGEST = 16
 # Records of length, in the names of v2.0.1 and later.
 _LENGTHS = ("record_length_bytes", "record_length_bytes_stdev", "record_length_bytes_resize")
 
@@ -84,6 +100,12 @@ def parameter(text: str) -> tuple[str, str]:
         raise UsageError("param", text, "the value is empty")
     if not value.isprintable():
         raise UsageError("param", text, "the value has a character that can't be printed")
+    if name in _OURS or name.startswith("workflow."):
+        raise UsageError("param", text, "is set by tune itself, from its own options")
+    if name in _WHOLE and not (value.isascii() and value.isdigit() and len(value) < _LONGEST):
+        raise UsageError("param", text, "must be a whole number")
+    if name in _NUMBERS and not _NUMBER.fullmatch(value):
+        raise UsageError("param", text, "must be a number, like 0.5")
     return name, value
 
 

@@ -99,7 +99,7 @@ def predict(
     }
     fits = [found for name, each in points.items() if (found := fit(each, name, work.selected, place.ranks)) is not None]
     best: list[tuple[str, Prediction]] = []
-    notes: list[str] = []
+    notes = [f"no prediction for {name}: its calls end the job" for name in algorithms if name not in timed]
     for number in nodes:
         for size in work.plain:
             made = [(each.algorithm, predict_nodes(each, number, place.ppn, size, len(place.hosts))) for each in fits]

@@ -75,6 +75,11 @@ def compared(options: Options, pick: Config, rounds: int) -> None:
     print(f"tuned trains {median(ratios):.2f} times as fast ({ratios[0]:.2f} to {ratios[-1]:.2f}) in {len(ratios)} rounds")
 
 
+def split(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
 def told(config: Config) -> str:
     changed = [f"{knob.name}={knob.show(config[knob.name])}" for knob in SPACE.knobs if config[knob.name] != knob.default]
     changed += [f"{name}={value}" for name, value in config.items() if name not in SPACE.default]
@@ -89,6 +94,7 @@ def main() -> None:
     parser.add_argument("--computation", default="0.05")
     parser.add_argument("--accelerators", type=int, default=2)
     parser.add_argument("--tune-reader", action="store_true", help="the reader's knobs too, from MLPerf's own values")
+    parser.add_argument("--pick", default="", help="compare this setting, NAME=VALUE[,...], without a study")
     given = parser.parse_args()
     parameters = ["reader.batch_size=1", f"train.computation_time={given.computation}"]
     parameters += [] if given.tune_reader else ["reader.read_threads=1"]
@@ -111,8 +117,11 @@ def main() -> None:
             tune_reader=given.tune_reader,
             scratch=str(scratch),
         )
-        pick, seconds, why = tuned(made, scratch, options, given.time)
-        print(f"tune rclone: {seconds:.0f} s, {why}: {told(pick)}", flush=True)
+        if given.pick:
+            pick = {**SPACE.default, **{name: SPACE[name].parse(text) for name, text in map(split, given.pick.split(","))}}
+        else:
+            pick, seconds, why = tuned(made, scratch, options, given.time)
+            print(f"tune rclone: {seconds:.0f} s, {why}: {told(pick)}", flush=True)
         compared(options, pick, given.rounds)
 
 

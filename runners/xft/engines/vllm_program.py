@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+_PREFIX = "clustertune-vllm-"
 
 
 def timed(engine: Any, prompts: list[dict[str, Any]], parameters: Any, count: int) -> float:
@@ -57,9 +61,20 @@ def run(spec: dict[str, Any], folder: str) -> list[list[float]]:
     return found[1:]
 
 
+def clear(parent: str) -> None:
+    """Takes away the folders of runs that were killed: their names hold the numbers of processes that are no more."""
+    for folder in Path(parent).glob(_PREFIX + "*"):
+        number = folder.name[len(_PREFIX) :].partition("-")[0]
+        if number.isdecimal() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> None:
     spec = json.loads(sys.argv[1])
-    with tempfile.TemporaryDirectory(prefix="clustertune-vllm-") as folder:
+    # Asked to end, the folder goes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    clear(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         figures = run(spec, folder)
     sys.stdout.write(f"\nclustertune-figures {json.dumps(figures)}\n")
     sys.stdout.flush()

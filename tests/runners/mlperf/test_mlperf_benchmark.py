@@ -73,13 +73,13 @@ def trained(ranks: int = 2, accelerators: int = 2, epochs: int = 2, steps: int =
     return leave
 
 
-def run(tmp_path: Path, start: Recorded) -> Trained | Failure:
+def run(tmp_path: Path, start: Recorded, **more: str) -> Trained | Failure:
     data = DataSet(tmp_path / "data", 20, 1000.0)
     return train(
         cast(Start, start),
         UNET3D,
         data,
-        {"reader.batch_size": "2"},
+        {"reader.batch_size": "2", **more},
         ranks=2,
         epochs=2,
         output=tmp_path / "out",
@@ -98,6 +98,11 @@ def test_a_run_as_asked_is_believed(tmp_path: Path) -> None:
     assert start.given["workflow.train"] == "True"
     assert start.given["dataset.num_files_train"] == "20"
     assert start.given["train.epochs"] == "2"
+
+
+def test_a_number_of_steps_that_is_asked_for_counts(tmp_path: Path) -> None:
+    done = run(tmp_path, Recorded(trained(steps=3)), **{"train.total_training_steps": "3"})
+    assert isinstance(done, Trained)
 
 
 @pytest.mark.parametrize(
