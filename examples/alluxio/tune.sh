@@ -1,7 +1,8 @@
 #!/bin/sh
 # From a copied site file to proven prefetch settings. Usage: tune.sh [MOUNT_POINT [OPTION OF tune alluxio]...]
 # ALLUXIO_HOME names the installation, TIME=5m how long the search may take, LOAD=fio what reads. The site file of the
-# installation is the baseline; it and the mount are as before when this ends. Without a mount point only the file is looked at.
+# installation is the baseline; it and the mount are as before when this ends. Without a mount point only the file is
+# looked at.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -23,8 +24,8 @@ tune doctor alluxio --mount "$point"
 echo '== beat the settings that there are'
 site="${SITE:-$ALLUXIO_HOME/conf/alluxio-site.properties}"
 code=0
-tune alluxio --mount "$point" --load "${LOAD:-fio}" --read-time "${READ_TIME:-3s}" --baseline "$site" --time "${TIME:-5m}" "$@" \
-    --study example --storage "$work/studies.db" || code=$?
+tune alluxio --mount "$point" --load "${LOAD:-fio}" --read-time "${READ_TIME:-3s}" --baseline "$site" \
+    --time "${TIME:-5m}" "$@" --study example --storage "$work/studies.db" || code=$?
 
 case $code in
 0 | 3)
