@@ -52,6 +52,13 @@ def sqlite_path(where: str) -> Path | None:
         raise WrongUsage(f"--storage {where}: {error}") from None
 
 
+def check_storage(where: str) -> None:
+    """Refuses early what can't keep a new study: looking at hosts and machine may take a while. Raises WrongUsage."""
+    path = sqlite_path(where)
+    if path is not None:
+        check_file(path, create=True)
+
+
 def check_file(path: Path, *, create: bool) -> None:
     """Says in a sentence what SQLAlchemy would say in a traceback, and touches no file that isn't ours to change."""
     try:

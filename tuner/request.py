@@ -9,6 +9,8 @@ from spaces.units import parse_duration, parse_size
 from tuner.budget import Limits
 from tuner.errors import WrongUsage
 
+_LONGEST_NAME = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -53,8 +55,15 @@ def check(request: Request) -> None:
         raise WrongUsage(f"--confidence {request.confidence}: must be from 0.5 to 0.99")
     if request.seed < 0:
         raise WrongUsage(f"--seed {request.seed}: must be a whole number of at least 0")
-    if request.study is not None and (not request.study.strip() or request.study.startswith("-")):
-        raise WrongUsage(f"--study {request.study!r}: must be a name that does not begin with a dash")
+    if request.study is not None and not _is_name(request.study):
+        raise WrongUsage(
+            f"--study {request.study[:_LONGEST_NAME]!r}: must be a name of at most {_LONGEST_NAME} printable characters that "
+            "does not begin with a dash"
+        )
+
+
+def _is_name(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= _LONGEST_NAME and text.isprintable() and not text.startswith("-")
 
 
 def _read(name: str, text: str, parse: object) -> float:

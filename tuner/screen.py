@@ -135,7 +135,9 @@ class Progress(Reporter):
         if best is not None and isinstance(best.outcome, Measurement) and self._objective and self._space:
             value = best.outcome.metrics[self._objective.metric]
             # Last, since a narrow screen cuts the end off.
-            parts.append(f"best reading {value:.3g} {self._objective.unit} ({self._space.show(best.config)})")
+            setting = _changes(best.config, self._space.default, self._space)
+            shown = "the defaults" if setting == "itself" else setting
+            parts.append(f"best reading {value:.3g} {self._objective.unit} ({shown})")
         return " · ".join(parts)
 
 

@@ -14,7 +14,7 @@ from runners.runner import EnvironmentProblem, Json, Problem, Runner, UsageError
 from spaces.space import ENUMERABLE, BadValue, Space, Value
 from tuner import files, machine
 from tuner.budget import Budget
-from tuner.database import default_storage
+from tuner.database import check_storage, default_storage
 from tuner.errors import NotUsable, TunerError, WrongUsage
 from tuner.race.race import RaceRules
 from tuner.recommendation import Recommendation
@@ -75,6 +75,7 @@ def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator
     """A new study; ``experience``: what earlier studies of this user proved is known."""
     request = _with_defaults(ask.request, ask.target.defaults)
     check(request)
+    check_storage(request.storage or default_storage())
     with user_mistakes():
         space = ask.target.space.narrow(ask.narrow)
         runner = ask.target.create(ask.options, space)
