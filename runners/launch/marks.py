@@ -45,12 +45,45 @@ def holders(mark: str) -> dict[int, str]:
     return found
 
 
+def parents() -> dict[int, tuple[int, int]]:
+    """Of each process of this host that is no zombie: its parent, and when it was started, in ticks."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                # The name may hold anything; what follows its last bracket is state, parent, … and the start as the 20th.
+                rest = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                if rest[0] not in "ZX":
+                    found[int(folder.name)] = (int(rest[1]), int(rest[19]))
+    return found
+
+
+def below(found: dict[int, str], alive: dict[int, tuple[int, int]]) -> dict[int, str]:
+    """``found`` with all that descends from it: a program that sets its own title overwrites its environment."""
+    whole = dict(found)
+    while True:
+        more = {pid for pid, (parent, _) in alive.items() if parent in whole and pid not in whole and pid != os.getpid()}
+        if not more:
+            return whole
+        whole.update({pid: str(pid) for pid in more})
+
+
 def end_all(mark: str, grace: float, patience: float = 5.0) -> dict[int, str]:
-    """Ends all holders: politely, after ``grace`` seconds without asking. Returns those that even then are left."""
+    """Ends all holders and what descends from them: politely, after ``grace`` seconds without asking.
+
+    Returns those that even then are left.
+    """
     begun = time.monotonic()
     polite = grace > 0
+    started: dict[int, int] = {}
+    names: dict[int, str] = {}
     while True:
-        found = holders(mark)
+        alive = parents()
+        found = below(holders(mark), alive)
+        # Whose parent was quicker to end is nobody's child any more.
+        found.update({pid: names[pid] for pid, start in started.items() if pid in alive and alive[pid][1] == start})
+        names.update(found)
+        started.update({pid: alive[pid][1] for pid in found if pid in alive})
         passed = time.monotonic() - begun
         if not found or passed > grace + patience:
             return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -69,17 +70,38 @@ def clear(parent: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def end_family() -> None:
+    """Kills what descends from this process: vLLM's engine is a process of its own that outlives who started it."""
+    found, more = {os.getpid()}, {os.getpid()}
+    while more:
+        children = set()
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+                    if parent in more:
+                        children.add(int(folder.name))
+        more = children - found
+        found |= more
+    for pid in found - {os.getpid()}:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def main() -> None:
     spec = json.loads(sys.argv[1])
     # Asked to end, the folder goes too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     clear(tempfile.gettempdir())
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
-        figures = run(spec, folder)
+        try:
+            figures = run(spec, folder)
+        finally:
+            end_family()
     sys.stdout.write(f"\nclustertune-figures {json.dumps(figures)}\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # what vLLM started ends with it
+    os._exit(0)  # past the ends of vLLM's threads, which may wait for ever
 
 
 if __name__ == "__main__":

@@ -95,6 +95,22 @@ def test_over_the_limit_nothing_is_left_of_those_who_will_not_leave() -> None:
     assert not holders(a_job.token)
 
 
+def test_children_without_the_jobs_mark_are_ended_with_who_started_them(tmp_path: Path) -> None:
+    # As programs are that set a title of their own over their environment.
+    told = tmp_path / "pid"
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen(['env', '-i', '/bin/sleep', '1000'], start_new_session=True)\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(child.pid))\n"
+        "time.sleep(1000)\n"
+    )
+    failure(Local().run(job(rank(code, str(told)), limit=3)), "timeout")
+    child, deadline = Path(f"/proc/{told.read_text()}"), time.monotonic() + 10
+    while child.exists() and time.monotonic() < deadline:  # until it is buried
+        time.sleep(0.02)
+    assert not child.exists()
+
+
 def test_what_a_good_rank_left_in_the_background_is_ended() -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)"
     a_job = job(rank(code))
