@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from runners import hosts_doctor
 from runners.hosts import hosts_for
 from runners.hosts.host import Host
 from runners.launch.direct import Ssh
 from runners.launch.job import Job, Rank
+from runners.launch.together import Together
 from runners.runner import EnvironmentProblem, Failure, Problem, UsageError
 from runners.topology import Topology, read_file
 from runners.xft.choose import choose
@@ -57,8 +56,8 @@ def _of_hosts(options: Options, goal: Goal, shape: ModelShape) -> list[Problem]:
     topologies = place.topologies
     found += of_topologies(topologies)
     found += of_engine(options, topologies)
-    with ThreadPoolExecutor(min(64, len(place.hosts))) as pool:
-        answers = list(pool.map(partial(_ask, place), place.hosts))
+    together = Together()
+    answers = together.each(lambda host: _ask(together, place, host), place.hosts)
     for host, answer in zip(place.hosts, answers, strict=True):
         found += of_host(_where(place, host), answer, topologies[host.name], place.told[host.name]["network"]["shm"])
     try:
@@ -79,11 +78,11 @@ def _where(place: Place, host: Host) -> str:
     return host.name if len(place.hosts) > 1 else "this host" if host.name == "localhost" else host.name
 
 
-def _ask(place: Place, host: Host) -> Told | Failure:
+def _ask(together: Together, place: Place, host: Host) -> Told | Failure:
     """What runners.xft.check_program tells on a host."""
     node = place.topologies[host.name].memory_nodes[:1] or (0,)
     job = Job((Rank(host, command(place.python, ("runners.xft.check_program",))),), _LIMIT)
-    with Ssh(place.reach).start(job) as running:
+    with together.start(Ssh(place.reach), job) as running:
         line = running.ask(json.dumps({"node": node[0]}), _LIMIT)
     if isinstance(line, Failure):
         return line

@@ -8,7 +8,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from runners.launch.direct import Local, Ssh
 from runners.launch.job import Job, Launcher, Rank
 from runners.launch.mpirun import Mpirun, mpirun
 from runners.launch.reach import Reach
+from runners.launch.together import Together
 from runners.oneccl import library
 from runners.oneccl.options import Options as CclOptions
 from runners.oneccl.place import Network, network, words
@@ -102,8 +102,8 @@ class Place:
     @cached_property
     def told(self) -> dict[str, dict[str, Any]]:
         """What each host tells, by its name (runners.xft.host_program). Raises EnvironmentProblem."""
-        with ThreadPoolExecutor(min(64, len(self.hosts))) as pool:
-            answers = list(pool.map(self._ask, self.hosts))
+        together = Together()
+        answers = together.each(lambda host: self._ask(together, host), self.hosts)
         found = {}
         for host, answer in zip(self.hosts, answers, strict=True):
             if isinstance(answer, Failure):
@@ -112,11 +112,11 @@ class Place:
             found[host.name] = answer
         return found
 
-    def _ask(self, host: Host) -> dict[str, Any] | Failure:
+    def _ask(self, together: Together, host: Host) -> dict[str, Any] | Failure:
         names = [other.name for other in self.hosts if other != host][:256]
         request = {"names": names, "paths": [str(self.ccl.library)] if self.ccl else []}
         job = Job((Rank(host, command(self.python, _MODULES)),), _LIMIT)
-        with Ssh(self.reach).start(job) as running:
+        with together.start(Ssh(self.reach), job) as running:
             line = running.ask(json.dumps(request), _LIMIT)
         if isinstance(line, Failure):
             return line
