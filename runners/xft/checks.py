@@ -114,5 +114,6 @@ def of_model(topologies: Mapping[str, Topology], demand: Demand) -> Iterator[Pro
         total = sum(len(each) for _, each in found.by_host)
         need = demand.bytes_per_rank(total)
         parameters = shape.parameters / 1e9
-        text = f"{parameters:.3g} billion weights in {demand.dtype}: {need / _GIB:.1f} GiB a rank with {total} ranks, computed"
+        ranks = f"{total} rank{'s' if total > 1 else ''}"
+        text = f"{parameters:.3g} billion weights in {demand.dtype}: {need / _GIB:.1f} GiB a rank with {ranks}, computed"
         yield Problem("xft-memory", "note", text)
