@@ -1,5 +1,6 @@
 """Jobs on many hosts that are asked at the same time end together when the one who asks is interrupted."""
 
+import os
 import signal
 import sys
 import threading
@@ -50,7 +51,7 @@ def test_an_interruption_ends_all_of_them_at_once() -> None:
     def interrupt() -> None:
         while not all(holders(each.token) for each in asked):
             time.sleep(0.05)
-        signal.raise_signal(signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)  # to the process, as Ctrl-C is: raised here it would not wake the main thread
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Stopped
