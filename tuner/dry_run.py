@@ -42,7 +42,7 @@ def dry_run(target: Target, options: Any, narrow: Mapping[str, str]) -> DryRun:
                 raise WrongUsage(f"{shown}: --dry-run shows one setting; name one value.")
             config[name] = values[0]
         if broken := seen.space.broken(config):
-            raise WrongUsage(f"this setting can't run there: {'; '.join(broken)}.")
+            raise WrongUsage(f"this setting can't run there: {'; '.join(dict.fromkeys(broken))}.")
     exporter = as_exporter(target.exporter)
     answer = Recommendation(
         "", target.name, "", "adopt", config, dict(target.space.default), None, "", {}, {},

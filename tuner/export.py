@@ -110,9 +110,10 @@ def _left(count: int, into: Path, given: Options) -> list[str]:
     """That the rest of the file is not in order, which merging leaves as it is."""
     if not count:
         return []
-    asked = [
-        part for name, value in given.items() if value is not None for part in (f"--{name.replace('_', '-')}", str(value))
-    ]
+    asked = []
+    for name, value in given.items():
+        if value is not None and value is not False:
+            asked += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     file = ["--", str(into)] if str(into).startswith("-") else [str(into)]
     command = shlex.join(["tune", "lint", *asked, *file])
     return [f"the file then has {count} {'finding' if count == 1 else 'findings'} left in what was yours: {command}"]

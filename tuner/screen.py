@@ -211,9 +211,8 @@ def _times(ratio: float) -> str:
 
 def _details(answer: Recommendation, space: Space) -> list[str]:
     evidence = answer.evidence
-    lines = [
-        f"search   {evidence.get('settings_tried')} of {evidence.get('settings')} settings tried; {evidence.get('stopped')}"
-    ]
+    why = f"; {evidence['stopped']}" if evidence.get("stopped") else ""
+    lines = [f"search   {evidence.get('settings_tried')} of {evidence.get('settings')} settings tried{why}"]
     if answer.equals:
         names = "; ".join(_changes(config, answer.config, space) for config in answer.equals[:3])
         more = f" and {len(answer.equals) - 3} more" if len(answer.equals) > 3 else ""

@@ -153,7 +153,7 @@ class Tuning:
     # -- the phases --------------------------------------------------------------------------------------------------
 
     def _warm_up(self) -> None:
-        if any(t.phase == "baseline" for t in self.history):
+        if any(t.phase == "baseline" and not isinstance(t.outcome, Failure) for t in self.history):
             return
         self.reporter.phase("warmup", "first touch of files and caches, not counted")
         self._measure(self.baseline, "warmup")
@@ -161,9 +161,15 @@ class Tuning:
         readings = [self._measure(self.baseline, "baseline") for _ in range(2)]
         failures = [reading for reading in readings if isinstance(reading, Failure)]
         if len(failures) == len(readings):
+            spent = self.budget.refuses(seconds=0.0, trials=0, bytes_written=0)
+            if spent and all(failure.kind == "timeout" for failure in failures):
+                raise BudgetTooSmall(
+                    f"the baseline could not be measured once, and {spent}: {failures[-1].reason}",
+                    f"tune resume {self.study.spelled} --time 10m, or a study of shorter measurements",
+                )
             raise NotUsable(
                 f"the baseline itself can't be measured here ({failures[-1].kind}: {failures[-1].reason})",
-                "name settings that run here with --baseline FILE",
+                "mend what it says, or name settings that run here with --baseline FILE",
             )
 
     def _check_proof(self, race: Race) -> None:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # From a copied start script to proven settings. Usage: tune.sh
-# HOSTS=FILE names the hosts (this one, if none), MODEL=NAME the model, TIME=1m how long the search may take.
+# HOSTS=FILE names the hosts (this one, if none), MODEL=NAME the model, TIME=2m how long the search may take.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -21,7 +21,7 @@ tune doctor xft ${HOSTS:+--hosts "$HOSTS"} --model "${MODEL:-tiny}"
 
 echo "== beat what xFT's own scripts would choose here"
 code=0
-tune xft ${HOSTS:+--hosts "$HOSTS"} --model "${MODEL:-tiny}" --time "${TIME:-1m}" \
+tune xft ${HOSTS:+--hosts "$HOSTS"} --model "${MODEL:-tiny}" --time "${TIME:-2m}" \
     --study example --storage "$work/studies.db" || code=$?
 
 case $code in

@@ -55,6 +55,10 @@ class AlluxioBackend:
         if self._options.system and not kernel.may_set():
             message = "--system needs root, to raise the kernel's read-ahead"
             found.append(Problem("system", "error", message, "sudo, or without --system"))
+        if not self._options.mount:
+            found.append(
+                Problem("mount", "note", "no mount was named, so none was looked at", "tune doctor alluxio --mount DIR")
+            )
         if setup.site is None or not self._options.mount or self._journal is not None:
             return found
         return [*found, *self._recovered(setup.site), *looks.of_site(setup, setup.site), *looks.of_mount(setup)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from runners.alluxio.process import mount_at
@@ -47,7 +48,8 @@ def of_mount(setup: Setup) -> list[Problem]:
     mount = mount_at(point)
     if mount is None:
         if not point.is_dir():
-            return [Problem("mount", "error", f"{point} is no folder", f"mkdir {point}")]
+            mend = "name Alluxio's mount point" if point.exists() else f"mkdir {shlex.quote(str(point))}"
+            return [Problem("mount", "error", f"{point} is no folder", mend)]
         if setup.version is not None and not setup.remount and not setup.likely_source():
             message = f"nothing is mounted on {point}, so what to mount is not known"
             return [Problem("source", "error", message, "--source WHAT")]

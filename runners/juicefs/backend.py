@@ -67,7 +67,7 @@ class JuicefsBackend:
         except ValueError as error:
             raise UsageError("cache-memory", options.cache_memory, str(error)) from None
         if not _MIB <= self._cache <= _LARGEST_CACHE or self._cache % _MIB:
-            raise UsageError("cache-memory", options.cache_memory, "must be whole MiB, at least 1M")
+            raise UsageError("cache-memory", options.cache_memory, "must be whole MiB, from 1M to 1T")
         self._juicefs = find("juicefs", "juicefs", options.juicefs)
         self._scratch: Path | None = None
         self._warm = False

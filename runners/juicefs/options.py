@@ -21,3 +21,10 @@ class Options(LoadOptions):
     cache_memory: str = field(
         default="256M", metadata=option("Memory for the cache of cold reads, which keeps fetched blocks.", "SIZE")
     )
+
+    def __post_init__(self) -> None:
+        """A database file from the root: a study goes on, and its files are used, from other folders than it began in."""
+        from runners.juicefs.words import absolute
+
+        if self.meta.partition("://")[2]:
+            object.__setattr__(self, "meta", absolute(self.meta))

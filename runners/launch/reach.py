@@ -17,6 +17,8 @@ from typing import Any
 from runners.hosts.host import Host
 from runners.launch import keeper, marks, starting
 
+# A line of a program's output that begins with it is for who started it, and tells people nothing.
+FOR_PROGRAMS = "\x1f"
 # No single quote, line end, '!' or '%' in it: every shell, also csh and fish, and srun's own files take it.
 _FROM_ENVIRONMENT = (
     f'import os,zlib,base64;exec(compile(zlib.decompress(base64.b64decode(os.environ["{marks.SOURCE}"])),"keeper","exec"))'
@@ -102,6 +104,6 @@ def below_environment(common: Mapping[str, Any], ranks: Mapping[int, Mapping[str
 
 
 def last_line(text: str | Sequence[str]) -> str:
-    """The last line of a program's complaint that says something."""
+    """The last line of a program's complaint that says something to people."""
     lines = text.splitlines() if isinstance(text, str) else text
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return next((line.strip() for line in reversed(lines) if line.strip() and not line.startswith(FOR_PROGRAMS)), "")

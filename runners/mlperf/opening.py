@@ -124,6 +124,8 @@ def _results(asked: Asked, workload: Workload) -> Path:
 
 def _data(asked: Asked, workload: Workload, start: Start, parameters: dict[str, str], scratch: Path, tell: Tell) -> DataSet:
     folder = asked.data.absolute()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError("data", asked.data, "is no folder")
     try:
         there = look(folder, workload)
     except OSError as error:
@@ -139,6 +141,7 @@ def _data(asked: Asked, workload: Workload, start: Start, parameters: dict[str, 
         raise UsageError("files", asked.files, f"{why} (the rules ask for {need.files} here, {need.gib:.0f} GB)")
     if not folder.parent.is_dir():
         raise UsageError("data", asked.data, f"{folder.parent} is no folder")
+    _enough(asked.files, asked.accelerators, workload, parameters)
     _room(folder.parent, asked.files * workload.sample.per_file * record_length(workload, parameters))
     tell(f"generating {asked.files} files in {folder}")
     ranks = max(1, min(os.cpu_count() or 1, 8, asked.files))
@@ -172,6 +175,14 @@ def _undone(folder: Path) -> Iterator[Callable[[bool], None]]:
                     folder.rmdir()
 
 
+def _enough(files: int, ranks: int, workload: Workload, parameters: dict[str, str]) -> None:
+    """Raises UsageError for an epoch too short to be timed."""
+    batch = _batch(workload, parameters)
+    if steps_of(workload, files, batch, ranks) < 2:
+        each = "1 accelerator" if ranks == 1 else f"{ranks} accelerators"
+        raise UsageError("files", files, f"is less than two steps for {each} with {batch} samples a step")
+
+
 def _room(folder: Path, need: float) -> None:
     free = shutil.disk_usage(folder).free
     if need > 0.95 * free:
@@ -196,16 +207,15 @@ def _notes(session: Session, asked: Asked) -> Iterator[str]:
     """What makes these runs no submission, or their figures weak."""
     workload, data = session.workload, session.data
     steps = steps_of(workload, data.files, _batch(workload, session.parameters), session.ranks)
-    if steps < 2:
-        why = f"is less than two steps for {session.ranks} accelerators with {workload.batch} samples a step"
-        raise UsageError("files", data.files, why)
+    _enough(data.files, session.ranks, workload, session.parameters)
     memory = host_memory() * len(session.start.hosts)
     if short := files_short(workload, session.ranks, memory, data.files):
         yield f"no submission: {short}"
     nominal = workload.sample.length * workload.sample.per_file
     if not nominal / _SIZE_DIFFERS <= data.file_size <= nominal * _SIZE_DIFFERS:
         yield f"no submission: the files have {data.file_size:.0f} bytes where {workload.model}'s have {nominal:.0f}"
-    division = division_of(workload.version, workload.model, session.parameters)
+    epochs = {"train.epochs": str(session.epochs)} if session.epochs != workload.epochs else {}
+    division = division_of(workload.version, workload.model, {**session.parameters, **epochs})
     if division.division != "closed":
         yield f"{'OPEN division' if division.division == 'open' else 'no submission'}: {division.why}"
     if steps < LEAST_STEPS:

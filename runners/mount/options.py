@@ -110,7 +110,7 @@ def _size(name: str, text: str) -> int:
 def _inside(text: str) -> str:
     """A path below the mount; what leads out of it is refused."""
     if text.startswith("/") or ".." in text.split("/") or "\0" in text:
-        raise UsageError("data", text, "must be a path inside the mount, without a leading / and without ..")
+        raise UsageError("data", text, "must be a path inside the mount, without a leading / and without .. in it")
     return text.strip("/")
 
 

@@ -14,6 +14,8 @@ from runners.process import Completed, run
 from runners.runner import Failure, Problem, UsageError
 
 _LIMIT = 20.0
+# rclone repeats a line of its configuration that it can't read, and such a line may be a secret.
+_QUOTED_LINE = re.compile(r"(could not parse line:).*")
 Version = tuple[int, ...]
 
 
@@ -47,6 +49,12 @@ def version_in(text: str) -> Version | None:
     return tuple(int(part) for part in match.groups() if part is not None) if match else None
 
 
+def introduces(argv: list[str], name: str) -> bool:
+    """Whether what ``argv`` prints begins with the program's ``name``."""
+    done = run(argv, limit=_LIMIT)
+    return isinstance(done, Completed) and done.returncode == 0 and done.stdout.startswith(name)
+
+
 def shown(version: Version | None) -> str:
     return ".".join(map(str, version)) if version else "unknown"
 
@@ -63,7 +71,7 @@ def answers(argv: list[str], what: str, env: Mapping[str, str] | None = None) ->
 def last_line(log: str) -> str:
     """The last line of a program's output that says something."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    return _QUOTED_LINE.sub(r"\1 …", lines[-1])[:300] if lines else ""
 
 
 def fuse_problems(*, needs_helper: bool) -> list[Problem]:

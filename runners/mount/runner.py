@@ -115,7 +115,7 @@ class MountRunner(WritesNothing):
         """Mounts with the defaults and lets the load choose its data. Raises EnvironmentProblem and UsageError."""
         session = self.backend.mount(self._narrowed.default, _LOOK)
         if isinstance(session, Failure):
-            raise EnvironmentProblem(f"it can't be mounted: {session.reason}", f"tune doctor {self.backend.name}")
+            raise EnvironmentProblem(f"it can't be mounted: {session.reason}", f"tune doctor {self.backend.name.lower()}")
         try:
             with Guard(_LOOK, session.kill) as guard:
                 try:

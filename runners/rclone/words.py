@@ -27,6 +27,8 @@ _MEASURED = (
     *("RCLONE_MAX_BUFFER_MEMORY",),
 )
 _SECRET = re.compile(r"pass|secret|key|token|credential|auth|sas_url|bearer|cookie", re.IGNORECASE)
+# A password before an address's host, or a signature after its path.
+_IN_ADDRESS = re.compile(r"://[^/@:]*:[^@]*@|[?&][^=&]*(?:pass|secret|key|token|sig|auth)[^=&]*=", re.IGNORECASE)
 
 
 def flags(config: Config) -> list[str]:
@@ -66,7 +68,7 @@ def check_remote(remote: str) -> str:
     if ":" not in remote and not Path(remote).is_dir():
         raise UsageError("remote", remote, "must be REMOTE:PATH, or a folder that exists")
     head = connection(remote)
-    if any(_SECRET.search(part.partition("=")[0]) for part in head.split(",")[1:]):
+    if any(_SECRET.search(part.partition("=")[0]) for part in head.split(",")[1:]) or _IN_ADDRESS.search(head):
         raise UsageError(
             "remote", f"{head.split(',')[0]},…", "names a secret, which would stay in the study: write it into rclone.conf"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from runners import hosts_doctor
 from runners.hosts import hosts_for
@@ -37,8 +37,10 @@ def problems(options: Options) -> list[Problem]:
     if options.topology:
         names = tuple(host.name for host in hosts_for(options.hosts) or (Host("localhost"),))
         topologies = read_file(options.topology, names)
-        demand = Demand(shape, options.dtype or "bf16", goal.batch, goal.input, goal.output)
-        return [*of_topologies(topologies), *of_engine(options, topologies), *of_model(topologies, demand)]
+        demand = Demand(shape.cut(options.layers), options.dtype or "bf16", goal.batch, goal.input, goal.output)
+        unasked = "the hosts are recorded ones: none was asked whether it can be reached, nor what is installed there"
+        note = Problem("xft-recorded", "note", unasked)
+        return [note, *of_topologies(topologies), *of_engine(options, topologies), *of_model(topologies, demand)]
     try:
         return _of_hosts(options, goal, shape)
     except EnvironmentProblem as problem:
@@ -105,7 +107,12 @@ def of_model(topologies: Mapping[str, Topology], demand: Demand) -> Iterator[Pro
         text += f"; others are tried when named: {after[0][1]}"
     yield Problem("xft-ranks", "note", text)
     found = placed(SPACE.default, topologies, demand)
-    if isinstance(found, str):
+    if isinstance(found, str) and not _any_fits(topologies, demand, [count for count, _ in counts]):
+        yield Problem(
+            "xft-memory", "error", f"no number of ranks fits: {found}",
+            "fewer bytes a weight (--dtype), a smaller --batch, more hosts, or some of its --layers with --engine torch",
+        )  # fmt: skip
+    elif isinstance(found, str):
         yield Problem(
             "xft-memory", "warning", f"what xFT's scripts would choose can't run: {found}",
             "fewer bytes a weight (--dtype), a smaller --batch, or more hosts; other settings are tried all the same",
@@ -117,3 +124,9 @@ def of_model(topologies: Mapping[str, Topology], demand: Demand) -> Iterator[Pro
         ranks = f"{total} rank{'s' if total > 1 else ''}"
         text = f"{parameters:.3g} billion weights in {demand.dtype}: {need / _GIB:.1f} GiB a rank with {ranks}, computed"
         yield Problem("xft-memory", "note", text)
+
+
+def _any_fits(topologies: Mapping[str, Topology], demand: Demand, counts: Sequence[int]) -> bool:
+    """Whether memory is enough for some number of ranks. Where none of it is bound is where most fits."""
+    tries = ({**SPACE.default, "ranks": count, "memory": "none"} for count in counts)
+    return any(not isinstance(placed(config, topologies, demand), str) for config in tries)

@@ -43,7 +43,9 @@ def preview(options: Options, space: Space) -> Preview:
         lines = []
         for rank in layout.ranks:
             memory = " ".join(rank.memory.numactl()) or "as the system takes it"
-            where = f"rank {rank.rank} on {rank.host}: {rank.threads} threads on CPUs {listed(list(rank.cpus))}"
+            threads = "1 thread" if rank.threads == 1 else f"{rank.threads} threads"
+            cpus = f"{'CPU' if len(rank.cpus) == 1 else 'CPUs'} {listed(list(rank.cpus))}"
+            where = f"rank {rank.rank} on {rank.host}: {threads} on {cpus}"
             spare = f", spare {format_list(rank.spare)}" if rank.spare else ""
             lines.append(f"{where}{spare}; memory {memory}")
         return [*lines, *layout.notes]

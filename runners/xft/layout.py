@@ -112,7 +112,8 @@ def _memory(host: Topology, ranks: Sequence[Seat], need: int, demand: Demand) ->
             return f"{what}{many}, and {where} has {_gib(have)}"
     have = host.memory_of(host.memory_nodes)
     if have and need * len(ranks) > have:
-        return f"{what}, {len(ranks)} ranks a host, and the host has {_gib(have)}"
+        many = f"{len(ranks)} {'rank' if len(ranks) == 1 else 'ranks'} a host"
+        return f"{what}, {many}, and the host has {_gib(have)}"
     return None
 
 

@@ -33,6 +33,7 @@ def find(given: str) -> ModelShape:
         if not path.is_file():
             like_a_file = "/" in given or given.endswith((".json", ".ini"))
             why = "there is no such file" if like_a_file else f"is no known name ({', '.join(KNOWN)}) and no file"
+            why = "is a folder without a config.json or config.ini" if path.is_dir() else why
             raise UsageError("model", given, f"{why}; give the model's config.json, or xFT's config.ini")
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)

@@ -52,6 +52,10 @@ def test_knobs_pin_the_setting(capsys: pytest.CaptureFixture[str], recorded: str
     ("words", "message"),
     [
         (("--ranks", "1,2"), "--ranks 1,2: --dry-run shows one setting; name one value"),
+        (
+            ("--memory", "hbm"),
+            "this setting can't run there: memory hbm needs nodes that have memory and no CPUs, and this host has none.",
+        ),
         (("--threads", "96"), "this setting can't run there: 96 threads are more than the 48 cores"),
         (("--dtype", "fp7"), "--dtype fp7: is none of"),
         (("--model", "nosuch"), "--model nosuch: is no known name"),
@@ -63,6 +67,11 @@ def test_what_cannot_be_shown(capsys: pytest.CaptureFixture[str], recorded: str,
     code, found, _ = dry(capsys, *given, *words)
     assert code == 2
     assert message in found["error"]["message"]
+
+
+def test_one_thread_is_not_said_to_be_several(capsys: pytest.CaptureFixture[str], recorded: str) -> None:
+    _, found, _ = dry(capsys, "--topology", recorded, "--ranks", "1", "--threads", "1")
+    assert any(note.startswith("rank 0 on localhost: 1 thread on CPU") for note in found["notes"])
 
 
 def test_a_named_count_that_does_not_divide_is_shown(capsys: pytest.CaptureFixture[str], recorded: str) -> None:

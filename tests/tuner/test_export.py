@@ -10,7 +10,7 @@ import pytest
 
 from spaces.aio import SPACE
 from tuner.errors import WrongUsage
-from tuner.export import export
+from tuner.export import _left, export
 from tuner.lint import lint_file
 from tuner.recommendation import Recommendation
 
@@ -101,3 +101,12 @@ def test_a_file_that_is_replaced_is_kept(recommendation, tmp_path):
     result = export(recommendation, output=path, options=PRESENT)
     assert [kept.read_text() for kept in result.backups] == ["mine\n"]
     assert export(recommendation, output=path, options=PRESENT).backups == ()
+
+
+def test_the_command_that_is_named_can_be_typed():
+    """A switch has no value, and one that is off is not named."""
+    given = {"slurm": False, "open_files": 4, "mount_point": None}
+    (note,) = _left(1, Path("f.env"), given)
+    assert note.endswith("1 finding left in what was yours: tune lint --open-files 4 f.env")
+    (note,) = _left(1, Path("f.env"), {"slurm": True})
+    assert note.endswith("tune lint --slurm f.env")

@@ -36,3 +36,11 @@ def test_a_cheaper_equal_that_was_not_recommended_is_named_with_the_reason() -> 
 
 def test_nothing_is_said_where_the_pick_is_the_cheapest() -> None:
     assert "cheaper" not in shown(replace(ANSWER, equals=({**PICK, "queue_depth": 64},)))
+
+
+def test_a_search_that_was_not_stopped_needs_no_reason() -> None:
+    evidence = {"settings_tried": 20, "settings": 1344}
+    assert "20 of 1344 settings tried\n" in shown(replace(ANSWER, evidence={**evidence, "stopped": ""}))
+    assert "settings tried; the time is used up\n" in shown(
+        replace(ANSWER, evidence={**evidence, "stopped": "the time is used up"})
+    )

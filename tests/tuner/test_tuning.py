@@ -244,3 +244,20 @@ def test_a_race_cut_off_before_a_proof_was_possible_is_no_answer(storage: Storag
         tuning(study, runner, Limits(90, None, None)).run()
     runner.before = lambda _count: None
     assert tuning(study, runner, Limits(400, None, None)).run().decision == "adopt"
+
+
+def test_a_baseline_that_took_all_the_time_needs_more_of_it(storage: Storage) -> None:
+    """A limit that the budget cut short says nothing about the setting; with more time the same study gives an answer."""
+    clock = Clock()
+
+    def slow(_config: object, _count: int) -> Failure:
+        clock.now += 30
+        return Failure("timeout", "reading was not done")
+
+    study = new(storage, Synthetic())
+    with pytest.raises(
+        BudgetTooSmall, match=r"could not be measured once, and the time is used up \(--time 1m20s\): reading"
+    ) as caught:
+        tuning(study, Synthetic(planted=slow, clock=clock), Limits(80, None, None)).run()
+    assert "tune resume" in caught.value.mend
+    assert tuning(study, Synthetic()).run().decision == "adopt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -41,6 +42,22 @@ def _file_options() -> tuple[list[inspect.Parameter], list[str]]:
         for parameter in options.of_dataclass(targets.load(name).exporter.FILE_OPTIONS):
             found.setdefault(parameter.name, parameter)
     return list(found.values()), list(found)
+
+
+def refuse_foreign(target: str, given: Mapping[str, object]) -> None:
+    """Options of other targets' files would do nothing, in silence. Raises WrongUsage."""
+    known = {
+        f"--{parameter.name.replace('_', '-')}"
+        for parameter in options.of_dataclass(targets.load(target).exporter.FILE_OPTIONS)
+    }
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value not in (None, False) and option not in known:
+            shown = option if value is True else f"{option} {value}"
+            raise WrongUsage(
+                f"{shown}: changes nothing in the files of {target}, the study's target; leave it out",
+                f"what does: {', '.join(sorted(known))}" if known else "",
+            )
 
 
 def _signed(function: Any, parameters: list[inspect.Parameter], extra: list[str]) -> Any:
@@ -119,6 +136,7 @@ def _export(
         raise WrongUsage("--format and --into can't be used together: the file to merge into has its own format")
     with Storage(storage or default_storage(), create=False) as opened:
         answer = finished(opened.open(study))
+    refuse_foreign(answer.target, options)
     result = export(answer, format, output, into, diff, options)
     if as_json:
         from tuner import as_json as json_form

@@ -67,7 +67,7 @@ def _size(
                 "storage_gb": round(size.gib, 2),
                 "decided_by": size.by,
                 "minutes": size.minutes,
-                "demand_mib_s": round(demand, 1),
+                "demand_mib_s": float(f"{demand:.6g}"),
                 "threshold_percent": workload.threshold,
             }
         )
@@ -79,5 +79,7 @@ def _size(
     title = f"{workload.name}, {accelerators} of them, {workload.version}"
     out.print(f"[bold]{screen.escape(title)}[/]")
     out.print(f"files     {size.files}, which take {size.gib:.0f} GB; {why} decides")
-    out.print(f"run       {size.minutes} minutes at best, {workload.epochs} epochs")
-    out.print(f"demand    {demand:.0f} MiB/s keep all accelerators busy; {workload.threshold:.0f} % of the time is enough")
+    epochs = "1 epoch" if workload.epochs == 1 else f"{workload.epochs} epochs"
+    out.print(f"run       {size.minutes} minutes at best, {epochs}")
+    rate = f"{demand:.0f}" if demand >= 10 else f"{demand:.2g}"
+    out.print(f"demand    {rate} MiB/s keep all accelerators busy; {workload.threshold:.0f} % of the time is enough")

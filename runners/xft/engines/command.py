@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -68,13 +69,12 @@ class CommandEngine:
         ranks, reports = done
         why = "no rank printed anything"
         for ended in ranks:
-            found = self._figures(f"{ended.stdout}\n{ended.stderr}")
+            found = self._figures(oneshot.printed(ended))
             if not isinstance(found, str):
                 evidence: dict[str, Json] = {"figures_of_rank": ended.rank}
                 return Run(found, reports if len(reports) == len(ranks) else (), (), evidence)
             why = found if ended.rank == 0 else why
-        log = (ranks[0].stdout + ranks[0].stderr)[-4096:]
-        return Failure("crash", why, log)
+        return Failure("crash", why, oneshot.printed(ranks[0])[-4096:])
 
     def close(self) -> None:
         """Nothing is kept between measurements."""
@@ -137,6 +137,21 @@ def _words(text: str) -> tuple[str, ...]:
         raise UsageError("program", text, "a quote is not closed") from None
     if not words:
         raise UsageError("program", "''", "name a program with its arguments, like 'python bench.py'")
-    if "/" in words[0] and not Path(words[0]).expanduser().exists():
-        raise UsageError("program", text, f"there is no {words[0]}")
-    return (str(Path(words[0]).expanduser()), *words[1:]) if "/" in words[0] else words
+    return (_file(text, words[0]), *words[1:]) if "/" in words[0] else words
+
+
+def _file(text: str, named: str) -> str:
+    """The path of a program that is named by one; raises UsageError where it can't be started."""
+    try:
+        path = Path(named).expanduser()
+    except RuntimeError:
+        raise UsageError("program", text, f"there is no such user as in {named}") from None
+    if not path.exists():
+        raise UsageError("program", text, f"there is no {named}")
+    if path.is_dir():
+        raise UsageError("program", text, f"{named} is a folder; name the program in it")
+    if not os.access(path, os.X_OK):
+        raise UsageError(
+            "program", text, f"{named} may not be executed: chmod +x, or name what runs it first, like 'python3 {named}'"
+        )
+    return str(path)

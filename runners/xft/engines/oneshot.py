@@ -35,6 +35,12 @@ def run(
     return done.ranks, tuple(report for report in reports if report is not None)
 
 
+def printed(ended: Ended) -> str:
+    """What the program of a rank said by itself, on both streams."""
+    own = [line for line in ended.stderr.splitlines() if not line.startswith(watch.MARK)]
+    return "\n".join([ended.stdout, *own])
+
+
 def report_of(stderr: str) -> dict[str, Any] | None:
     """What runners.xft.engines.watch told on standard error; None where it said nothing."""
     for line in reversed(stderr.splitlines()):

@@ -127,6 +127,7 @@ def test_the_doctor_tells_what_is_missing_and_how_to_mend_it(tmp_path: Path, mon
     found = {problem.id: problem for problem in AlluxioBackend(Options(), doctor=True).problems()}
     assert found["alluxio"].severity == found["alluxio-fuse"].severity == "error"
     assert all(problem.mend for problem in found.values())
+    assert "no mount was named" in found["mount"].message
 
 
 def test_a_point_that_is_no_mount_and_a_broken_site_file_are_told(home: Path, tmp_path: Path) -> None:
@@ -162,3 +163,10 @@ def test_credentials_of_options_are_hidden_too() -> None:
     found = values("s3a.secretKey=long4711\nx.token=\nalluxio.user.file.buffer.bytes=8MB\n", ["fs.password=pw4711", "ro"])
     assert found == ["long4711", "pw4711"]
     assert without("-o fs.password=pw4711 long4711 8MB", found) == "-o fs.password=******** ******** 8MB"
+
+
+def test_a_file_where_the_mount_point_should_be_is_not_to_be_made(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = {p.id: p for p in AlluxioBackend(Options(mount=str(tmp_path / "file"))).problems()}
+    assert "is no folder" in found["mount"].message
+    assert "mkdir" not in found["mount"].mend

@@ -73,3 +73,16 @@ def test_one_process_a_mount_and_the_password_is_handed_on(monkeypatch: pytest.M
     monkeypatch.setenv("META_PASSWORD", "hush77")
     assert environment()["META_PASSWORD"] == "hush77"
     assert environment()["JFS_SUPERVISOR"]
+
+
+def test_a_database_file_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study goes on in other folders, and a unit has none."""
+    monkeypatch.chdir(tmp_path)
+    assert Options(meta="sqlite3://meta.db").meta == f"sqlite3://{tmp_path}/meta.db"
+    assert Options(meta=META).meta == META
+    assert Options().meta == ""
+
+
+def test_the_most_that_a_cache_may_have_is_said() -> None:
+    with pytest.raises(UsageError, match="--cache-memory 100T: must be whole MiB, from 1M to 1T"):
+        JuicefsBackend(Options(meta=META, cache_memory="100T"))

@@ -140,3 +140,25 @@ def test_a_data_set_that_was_not_finished_is_taken_away(
     assert not (asked.data / "train").exists()
     assert asked.data.exists() == there
     assert (asked.data / "notes").exists() == there
+
+
+def test_what_can_t_be_trained_on_is_not_generated(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "generate", lambda *_given, **_more: pytest.fail("was generated"))
+    message = refused(replace(asked, files=4))
+    assert message == "--files 4: is less than two steps for 1 accelerator with 7 samples a step"
+    batch = ("reader.batch_size=3",)
+    message = refused(replace(asked, files=4, accelerators=2, parameters=batch, open_division=True))
+    assert message.endswith("for 2 accelerators with 3 samples a step")
+    assert not asked.data.exists()
+
+
+def test_data_go_into_no_file(asked: Asked) -> None:
+    asked.data.write_text("")
+    assert refused(replace(asked, files=100)) == f"--data {asked.data}: is no folder"
+
+
+def test_other_epochs_than_the_workloads_are_no_submission(asked: Asked) -> None:
+    data_set(asked.data, 20)
+    assert not any("train.epochs" in note for note in notes(asked))
+    (found,) = [note for note in notes(replace(asked, epochs=2, results=asked.results / "2")) if "train.epochs" in note]
+    assert found.startswith("no submission: ")

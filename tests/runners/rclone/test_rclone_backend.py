@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.mount.programs import last_line
 from runners.mount.work import Bounds, Work
 from runners.rclone.backend import RcloneBackend
 from runners.rclone.options import Options
@@ -61,3 +62,30 @@ def test_the_space_knows_the_memory(program: Path) -> None:
     backend = RcloneBackend(Options(remote="store:x", rclone=str(program)))
     space = backend.space(SPACE, Bounds(Work(), open_files=64, memory=512 << 20))
     assert "64 open files" in space.broken(SPACE.default)[0]
+
+
+def test_paths_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study goes on in other folders, and a unit has none."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    options = Options(remote="data", config="r.conf")
+    assert (options.remote, options.config) == (f"{tmp_path}/data", f"{tmp_path}/r.conf")
+    assert Options(remote="store:data").remote == "store:data"
+    assert Options() == Options(remote="", config="")
+
+
+def test_another_program_is_not_taken_for_rclone(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    found = {each.id: each for each in RcloneBackend(Options(rclone=str(other)), doctor=True).problems()}
+    assert found["program"].severity == "error"
+    assert "is not rclone" in found["program"].message
+    other.write_text("#!/bin/sh\necho rclone DEV\n")
+    found = {each.id: each for each in RcloneBackend(Options(rclone=str(other)), doctor=True).problems()}
+    assert found["version"].severity == "warning"
+
+
+def test_a_line_of_the_configuration_is_not_repeated() -> None:
+    said = last_line('CRITICAL: Failed to load config file "r.conf": could not parse line: secret_access_key not-to-be-shown')
+    assert said.endswith("could not parse line: …")

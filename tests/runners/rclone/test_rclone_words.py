@@ -81,3 +81,21 @@ def test_what_a_shell_sets_for_reading_is_left_out_and_credentials_stay() -> Non
         "RCLONE_CONFIG_STORE_TYPE": "s3",
         "RCLONE_VFS_HANDLE_CACHING": "0s",
     }
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        ":http,url='https://user:not-to-be-shown@host/':x",
+        ':webdav,url="https://user:not-to-be-shown@host":x',
+        ":http,url='https://host/?sig=not-to-be-shown':x",
+    ],
+)
+def test_secrets_in_an_address_are_refused_and_not_repeated(remote: str) -> None:
+    with pytest.raises(UsageError, match="names a secret") as caught:
+        check_remote(remote)
+    assert "not-to-be-shown" not in str(caught.value)
+
+
+def test_addresses_without_secrets_may_be_kept() -> None:
+    check_remote(":http,url='http://127.0.0.1:8080/':x")

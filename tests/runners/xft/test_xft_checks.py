@@ -124,11 +124,24 @@ def test_memory_and_ranks_of_a_model() -> None:
     assert "of ranks 1, 2, 4, 8, 16, 32, 64 divide them" in found["xft-ranks"].message
 
 
+def test_a_model_that_no_number_of_ranks_fits_is_an_error() -> None:
+    """A doctor that calls a host ready for what the study then refuses is of no use."""
+    small = Demand(KNOWN["deepseek-r1"], "fp32")
+    found = {problem.id: problem for problem in of_model({"a": shaped("small")}, small)}
+    assert found["xft-memory"].severity == "error"
+    assert "no number of ranks fits: deepseek-r1 in fp32 takes" in found["xft-memory"].message
+    assert "--layers" in found["xft-memory"].mend
+
+
 def test_recorded_hosts_are_not_asked(tmp_path: Path) -> None:
     file = tmp_path / "host.json"
     file.write_text(json.dumps(told("quad")))
     options = Options(hosts="192.0.2.1,192.0.2.2", topology=str(file), ssh="/nosuch/ssh")
-    assert {problem.id for problem in problems(options)} >= {"xft-map", "xft-ranks", "xft-memory", "xft-same-name"}
+    found = ids(problems(options))
+    assert found.keys() >= {"xft-map", "xft-ranks", "xft-memory", "xft-same-name", "xft-recorded"}
+    large = replace(options, model="deepseek-r1", dtype="fp32")
+    assert ids(problems(large))["xft-memory"] == "error"
+    assert ids(problems(replace(large, layers=4)))["xft-memory"] == "note"
 
 
 def test_options_that_cannot_be() -> None:

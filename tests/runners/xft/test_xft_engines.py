@@ -12,9 +12,11 @@ import pytest
 from support.sysfs import SPR, topology
 from support.sysfs import Host as Shape
 
+from runners.launch.job import Ended
+from runners.launch.reach import last_line
 from runners.runner import EnvironmentProblem, UsageError
 from runners.xft.choose import choose
-from runners.xft.engines import command, torch_bench, watch
+from runners.xft.engines import command, oneshot, torch_bench, watch
 from runners.xft.engines.oneshot import report_of
 from runners.xft.engines.torch_engine import TorchEngine
 from runners.xft.engines.xft_engine import XftEngine
@@ -80,6 +82,9 @@ def test_figures_that_are_none_are_said(pattern: str, text: str, said: str) -> N
         ({"benchmark": "x", "engine": "torch"}, "--benchmark x: is for --engine xft"),
         ({"program": "'x"}, "a quote is not closed"),
         ({"program": "/no/such/thing --now"}, "there is no /no/such/thing"),
+        ({"program": "~nosuchuser/thing --now"}, "there is no such user"),
+        ({"program": "/dev/ --now"}, "/dev/ is a folder"),
+        ({"program": "/etc/passwd --now"}, "/etc/passwd may not be executed: chmod +x, or name what runs it first"),
         ({"program": sys.executable, "pattern": "("}, "is no regular expression"),
         ({"program": sys.executable, "pattern": "x"}, "needs groups named next_ms"),
         ({"dtype": "fp33"}, "--dtype fp33: is none of"),
@@ -218,3 +223,14 @@ def test_what_our_program_prints_is_what_xfts_prints() -> None:
 )
 def test_ranks_know_their_number_by_any_launcher(environ: dict[str, str], place: tuple[int, int]) -> None:
     assert torch_bench.place_of(environ) == place
+
+
+def test_what_our_watch_tells_is_not_taken_for_what_the_program_said() -> None:
+    """It is the last line of a rank's standard error: a program that fails is told of by its own last line."""
+    told = f'fatal: no weights\n\n{watch.MARK}{{"wall": 0.5}}\n'
+    assert last_line(told) == "fatal: no weights"
+    assert last_line(f"\n{watch.MARK}{{}}\n") == ""
+    text = oneshot.printed(Ended(0, "a", "node", "tpot=5\n", told, 1.0))
+    assert text.startswith("tpot=5\n")
+    assert "no weights" in text
+    assert "wall" not in text

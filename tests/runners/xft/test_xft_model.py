@@ -101,6 +101,11 @@ def test_what_is_no_model(given: str, why: str) -> None:
         find(given)
 
 
+def test_a_folder_that_holds_no_model_is_named_as_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a folder without a config\.json"):
+        find(str(tmp_path))
+
+
 def test_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b"\x80\x02\xff" * 100)
     with pytest.raises(UsageError, match="it is no text"):

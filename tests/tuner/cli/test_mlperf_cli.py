@@ -166,3 +166,9 @@ def test_help_teaches_with_an_example(capsys: pytest.CaptureFixture[str]) -> Non
     for command in ("size", "run", "report"):
         assert run(["mlperf", command, "--help"]) == 0
         assert f"tune mlperf {command} " in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_small_demand_is_not_shown_as_none(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = said(capsys, "size", "--model", "bert", "--memory", "32G")
+    assert "demand    0.12 MiB/s" in out
+    assert ", 1 epoch\n" in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.exporters.juicefs.files import FORMATS, FileOptions, render
 from tuner.exporters.juicefs.lint import fix, lint, matches
 from tuner.exporters.juicefs.settings import machine_options, merge, present, present_notes
+from tuner.exporters.mountsecrets import masked
 
 FILE_OPTIONS = FileOptions
 
@@ -14,6 +15,7 @@ __all__ = [
     "fix",
     "lint",
     "machine_options",
+    "masked",
     "matches",
     "merge",
     "present",

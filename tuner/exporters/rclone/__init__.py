@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.exporters.mountsecrets import masked
 from tuner.exporters.rclone.files import FORMATS, FileOptions, render
 from tuner.exporters.rclone.lint import fix, lint, matches
 from tuner.exporters.rclone.settings import machine_options, merge, present, present_notes
@@ -14,6 +15,7 @@ __all__ = [
     "fix",
     "lint",
     "machine_options",
+    "masked",
     "matches",
     "merge",
     "present",
