@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -264,10 +264,20 @@ def test_a_hung_or_killed_mount_ends_one_trial_only(here: Here, number: signal.S
     with AlluxioRunner.create(here.options(jobs=64, read_time="20s"), SPACE) as runner:
         runner.check()
         runner.prepare()
-        timer = threading.Timer(3.0, lambda: [os.kill(pid, number) for pid in _fuse_pids(here)])
-        timer.start()
+
+        def strike() -> None:
+            deadline = time.monotonic() + 30
+            while not _readers(here) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.3)  # now they read
+            for pid in _fuse_pids(here):
+                os.kill(pid, number)
+
+        striking = threading.Thread(target=strike)
+        striking.start()
         begun = time.monotonic()
         outcome = runner.measure(SPACE.default, 12.0)
+        striking.join()
         assert time.monotonic() - begun < 40
         assert isinstance(outcome, Failure)
         assert outcome.kind == ("timeout" if number == signal.SIGSTOP else "crash"), outcome
@@ -278,7 +288,16 @@ def test_a_hung_or_killed_mount_ends_one_trial_only(here: Here, number: signal.S
     here.as_before()
 
 
+def _readers(here: Here) -> list[int]:
+    """fio's processes that have a file of the mount in their words."""
+    return _processes(lambda words: words[0].endswith("fio") and any(str(here.point) in word for word in words))
+
+
 def _fuse_pids(here: Here) -> list[int]:
+    return _processes(lambda words: str(here.point) in words and any(word.endswith(("rclone", "bin/java")) for word in words))
+
+
+def _processes(wanted: Callable[[list[str]], bool]) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -286,7 +305,7 @@ def _fuse_pids(here: Here) -> list[int]:
                 words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            if str(here.point) in words and any(word.endswith(("rclone", "bin/java")) for word in words):
+            if wanted(words):
                 found.append(int(folder.name))
     return found
 

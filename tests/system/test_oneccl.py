@@ -343,14 +343,16 @@ def test_a_run_that_is_stopped_for_longer_than_hosts_wait_goes_on(tmp_path: Path
 
 def test_a_study_that_is_being_run_is_not_resumed_beside_it(tmp_path: Path) -> None:
     """The second would close what the first is measuring."""
-    command = [sys.executable, "-m", "tuner", "oneccl", *SMALL, "--time", "5m", "--trials", "24", "--study", "one", "--events"]
+    command = [sys.executable, "-m", "tuner", "oneccl", *SMALL, "--time", "5m", "--study", "one", "--events"]
     pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment(tmp_path), **pipes) as run:
         assert run.stderr is not None
         for line in run.stderr:
             if '"measured"' in line:
                 break
+        run.send_signal(signal.SIGSTOP)  # or it may have ended by then
         beside = tune(tmp_path, "resume", "one")
+        run.send_signal(signal.SIGCONT)
         assert beside.returncode == 2, beside.stderr
         assert "study one is being run by another process" in beside.stderr
         run.send_signal(signal.SIGINT)
