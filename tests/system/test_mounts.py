@@ -214,12 +214,12 @@ def default_of(runner: MountRunner) -> Config:
     return runner.space.default
 
 
-def meddle(scratch: Path, number: signal.Signals, after: float) -> threading.Thread:
-    """Sends a signal to the mount program a moment after it mounted."""
+def meddle(scratch: Path, number: signal.Signals) -> threading.Thread:
+    """Sends a signal to the mount program while fio reads."""
 
     def act() -> None:
-        wait_for(lambda: mounts_in(scratch), 20.0)
-        time.sleep(after)
+        wait_for(lambda: "fio" in programs_of(scratch).values(), 20.0)
+        time.sleep(0.3)
         for pid, name in programs_of(scratch).items():
             if name in ("rclone", "juicefs"):
                 os.kill(pid, number)
@@ -230,7 +230,7 @@ def meddle(scratch: Path, number: signal.Signals, after: float) -> threading.Thr
 
 
 def test_a_mount_that_hangs_is_a_timeout_and_the_next_one_is_fresh(runner: MountRunner, scratch: Path) -> None:
-    thread = meddle(scratch, signal.SIGSTOP, 0.8)
+    thread = meddle(scratch, signal.SIGSTOP)
     begun = time.monotonic()
     failed = runner.measure(default_of(runner), 6.0)
     thread.join()
@@ -259,7 +259,7 @@ def test_many_readers_on_a_hanging_mount_end_with_it(slow: Store, scratch: Path)
     with rclone.create(options, RCLONE) as made:
         made.check()
         made.prepare()
-        thread = meddle(scratch, signal.SIGSTOP, 1.5)
+        thread = meddle(scratch, signal.SIGSTOP)
         failed = made.measure(RCLONE.default, 8.0)
         thread.join()
         assert isinstance(failed, Failure), failed
@@ -269,7 +269,7 @@ def test_many_readers_on_a_hanging_mount_end_with_it(slow: Store, scratch: Path)
 
 
 def test_a_mount_that_dies_is_a_crash_with_its_end(runner: MountRunner, scratch: Path) -> None:
-    thread = meddle(scratch, signal.SIGKILL, 0.8)
+    thread = meddle(scratch, signal.SIGKILL)
     failed = runner.measure(default_of(runner), 30.0)
     thread.join()
     assert isinstance(failed, Failure), failed
