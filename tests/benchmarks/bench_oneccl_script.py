@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -40,10 +42,16 @@ def tune(*words: str) -> Any:
     return answer
 
 
-def scripted(script: Path, python: str, library: str, size: int, folder: Path, number: int) -> float | None:
-    """Microseconds of a call in a job of the script's own."""
-    command = [script, python, _PROGRAM, library, folder / f"id{number}", str(size)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
+def scripted(script: Path, library: str, size: int, ssh: str, number: int) -> float | None:
+    """Microseconds of a call in a job of the script's own. ``ssh`` is what mpirun is to reach hosts with, if not plain ssh."""
+    folder, env = script.parent, dict(os.environ)
+    if ssh:
+        reach = folder / "ssh"
+        reach.write_text(f'#!/bin/sh\nexec {shlex.join(shlex.split(ssh))} "$@"\n')
+        reach.chmod(0o700)
+        env["I_MPI_HYDRA_BOOTSTRAP_EXEC"] = str(reach)
+    command = [script, sys.executable, _PROGRAM, library, folder / f"id{number}", str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT, env=env)
     said = [line for line in done.stdout.splitlines() if line.startswith("us ")]
     if done.returncode or len(said) != 1:
         print(f"the script failed with {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
@@ -76,7 +84,7 @@ def main() -> None:
             for number in range(rounds):
                 for way in random.Random(number).sample(list(times), len(times)):
                     if way == "script":
-                        taken = scripted(script, sys.executable, str(setup.found.library), parse_size(size), folder, number)
+                        taken = scripted(script, str(setup.found.library), parse_size(size), options.ssh, number)
                     else:
                         config = answer["recommended"] if way == "engine" else SPACE.default
                         outcome = runner.measure(config, _LIMIT)
