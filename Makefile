@@ -50,11 +50,11 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --no-build-isolation -e .
 	@touch $@
 
-# torch comes first and by its pin: other packages would pull a build with gigabytes of CUDA.
+# torch comes first and by its pin: other packages would pull a build with gigabytes of CUDA. DLIO comes without its own list of
+# dependencies, one of which can't be installed; the extra mlperf has the ones that it needs.
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch ninja
 	$(PIP) --no-build-isolation -e '.[aio,oneccl,xft,mounts,mlperf,dev]'
-	# Its own list of dependencies holds one that can't be installed; the extra mlperf has the ones that it needs.
 	$(PIP) --no-deps dlio-benchmark
 	@touch $@ $(VENV)/.base
 
