@@ -78,8 +78,9 @@ def end_all(mark: str, grace: float, patience: float = 5.0) -> dict[int, str]:
     started: dict[int, int] = {}
     names: dict[int, str] = {}
     while True:
-        alive = parents()
-        found = below(holders(mark), alive)
+        marked = holders(mark)
+        alive = parents() if marked or started else {}  # most jobs leave nothing behind
+        found = below(marked, alive)
         # Whose parent was quicker to end is nobody's child any more.
         found.update({pid: names[pid] for pid, start in started.items() if pid in alive and alive[pid][1] == start})
         names.update(found)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runners.launch.job import Job, Launcher, Process
+from runners.runner import Failure
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -34,6 +36,17 @@ class Together:
             if over:
                 running.stop()
             yield running
+
+    def ask(self, launcher: Launcher, job: Job, request: Mapping[str, Any], limit: float) -> dict[str, Any] | Failure:
+        """What the job's one rank answers to ``request`` within ``limit`` seconds; both are objects of JSON, a line each."""
+        with self.start(launcher, job) as running:
+            line = running.ask(json.dumps(request), limit)
+        if isinstance(line, Failure):
+            return line
+        try:
+            return dict(json.loads(line))
+        except ValueError:
+            return Failure("environment", f"{job.hosts[0].name}: what it answers is not understood: {line[:80]!r}")
 
     def each(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         """``ask`` of every item, in threads. Interrupted, it ends all jobs and raises what interrupted it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,14 +49,7 @@ def _ask(host: Host, place: Place, found: Found, reach: Reach, python: str, toge
         "fi_info": [str(folder / "fi_info") for folder in folders],
     }
     job = Job((Rank(host, command(python, (probe, host_program))),), _LIMIT)
-    with together.start(Ssh(reach), job) as running:
-        line = running.ask(json.dumps(request), _LIMIT)
-    if isinstance(line, Failure):
-        return line
-    try:
-        return dict(json.loads(line))
-    except ValueError:
-        return Failure("environment", f"{host.name}: what it answers is not understood: {line[:80]!r}")
+    return together.ask(Ssh(reach), job, request, _LIMIT)
 
 
 def own_names() -> frozenset[str]:

@@ -74,14 +74,19 @@ def _root(given: str, environ: Mapping[str, str], prefix: str, names: Sequence[s
     raise EnvironmentProblem(f"there is no oneCCL ({NAME}) in CCL_ROOT, in {prefix}/lib or in {_ONEAPI}", _PIP)
 
 
+def named_mpirun(given: str) -> str:
+    """The program of --mpi: a path, absolute, or a name that the PATH has. Raises UsageError."""
+    path = Path(given).expanduser()
+    if "/" in given and not path.exists():
+        raise UsageError("mpi", given, "there is no such program")
+    if "/" not in given and shutil.which(given) is None:
+        raise UsageError("mpi", given, "no folder of the PATH has such a program")
+    return str(path.absolute()) if "/" in given else given
+
+
 def _mpirun(given: str, root: Path, environ: Mapping[str, str]) -> str:
     if given:
-        path = Path(given).expanduser()
-        if "/" in given and not path.exists():
-            raise UsageError("mpi", given, "there is no such program")
-        if "/" not in given and shutil.which(given) is None:
-            raise UsageError("mpi", given, "no folder of the PATH has such a program")
-        return str(path.absolute()) if "/" in given else given
+        return named_mpirun(given)
     beside = [root, root.parent.parent / "mpi" / "latest", *(Path(environ[n]) for n in ("I_MPI_ROOT",) if environ.get(n))]
     for place in beside:
         if (place / "bin" / "mpirun").exists():

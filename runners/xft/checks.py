@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from runners import hosts_doctor
@@ -84,14 +83,7 @@ def _ask(together: Together, place: Place, host: Host) -> Told | Failure:
     """What runners.xft.check_program tells on a host."""
     node = place.topologies[host.name].memory_nodes[:1] or (0,)
     job = Job((Rank(host, command(place.python, ("runners.xft.check_program",))),), _LIMIT)
-    with together.start(Ssh(place.reach), job) as running:
-        line = running.ask(json.dumps({"node": node[0]}), _LIMIT)
-    if isinstance(line, Failure):
-        return line
-    try:
-        return dict(json.loads(line))
-    except ValueError:
-        return Failure("environment", f"{host.name}: what it answers is not understood: {line[:80]!r}")
+    return together.ask(Ssh(place.reach), job, {"node": node[0]}, _LIMIT)
 
 
 def of_model(topologies: Mapping[str, Topology], demand: Demand) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -116,14 +115,7 @@ class Place:
         names = [other.name for other in self.hosts if other != host][:256]
         request = {"names": names, "paths": [str(self.ccl.library)] if self.ccl else []}
         job = Job((Rank(host, command(self.python, _MODULES)),), _LIMIT)
-        with together.start(Ssh(self.reach), job) as running:
-            line = running.ask(json.dumps(request), _LIMIT)
-        if isinstance(line, Failure):
-            return line
-        try:
-            return dict(json.loads(line))
-        except ValueError:
-            return Failure("environment", f"{host.name}: what it answers is not understood: {line[:80]!r}")
+        return together.ask(Ssh(self.reach), job, request, _LIMIT)
 
     @cached_property
     def topologies(self) -> dict[str, Topology]:
@@ -200,11 +192,6 @@ def _launcher(options: Options, reach: Reach, hosts: tuple[Host, ...]) -> tuple[
 def _program(given: str) -> str:
     """The mpirun to use, "" where there is none. Raises UsageError."""
     if given:
-        path = Path(given).expanduser()
-        if "/" in given and not path.exists():
-            raise UsageError("mpi", given, "there is no such program")
-        if "/" not in given and shutil.which(given) is None:
-            raise UsageError("mpi", given, "no folder of the PATH has such a program")
-        return str(path.absolute()) if "/" in given else given
+        return library.named_mpirun(given)
     beside = Path(sys.prefix) / "bin" / "mpirun"
     return str(beside) if beside.exists() else "mpirun" if shutil.which("mpirun") else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import gone, holders
 
 from runners.launch.marks import MARK
 from runners.oneccl import benchmark
@@ -41,28 +42,6 @@ def warm(of: Setup, env: dict[str, str] | None = None) -> Warm:
     job = of.starter.start(env or {}, PATIENCE)
     assert isinstance(job, Warm), job
     return job
-
-
-def holders(word: str) -> list[str]:
-    """Processes of this user whose environment holds ``word``."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                if word.encode() in (folder / "environ").read_bytes():
-                    found.append(f"{folder.name} {(folder / 'comm').read_text().strip()}")
-            except OSError:
-                continue
-    return found
-
-
-def gone(word: str) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while holders(word):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from support.processes import gone, holders
 from support.rig import Rig
 
 from runners.launch.marks import MARK
@@ -34,28 +35,6 @@ BASE = SPACE.default
 PATIENCE = 120.0
 CORES = sorted(os.sched_getaffinity(0))
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
-
-
-def holders(word: str) -> list[str]:
-    """Processes of this user whose environment holds ``word``."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                if word.encode() in (folder / "environ").read_bytes():
-                    found.append(f"{folder.name} {(folder / 'comm').read_text().strip()}")
-            except OSError:
-                continue
-    return found
-
-
-def gone(word: str) -> bool:
-    deadline = time.monotonic() + 60
-    while holders(word):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.fixture(scope="module")
