@@ -80,13 +80,17 @@ def closed(text: str) -> str:
     ends = line_end(text)
     if not text.endswith(("\n", "\r")):
         text += ends
-    joins = any(logical.open for logical in _logical_lines(text))
-    return text + ends if joins else text
+    if not any(logical.open for logical in _logical_lines(text)):
+        return text
+    # Behind a lone \r a \n would be the other half of the same line end.
+    return text + ("\r" if text.endswith("\r") else ends)
 
 
 def line_end(text: str) -> str:
     """What ends the lines of ``text``."""
-    return "\r\n" if "\r\n" in text else "\n"
+    if "\r\n" in text:
+        return "\r\n"
+    return "\r" if "\r" in text and "\n" not in text else "\n"
 
 
 def written(key: str, value: str) -> str:
@@ -112,8 +116,13 @@ def escaped(text: str, *, is_key: bool = False) -> str:
 
 
 def with_value(text: str, entry: Entry, value: str) -> str:
-    """``text`` with another value of ``entry``; an entry without a separator gets one."""
-    separator = "" if _separated(entry) else "="
+    """``text`` with another value of ``entry``; an entry without a separator gets one.
+
+    So does one that only blanks separate, if the value begins with what Java would take for the separator.
+    """
+    between = text[entry.key_end : entry.value_start]
+    lacks = not _separated(entry) or (value[:1] in ("=", ":") and not any(letter in between for letter in "=:"))
+    separator = "=" if lacks else ""
     return f"{text[: entry.value_start]}{separator}{escaped(value)}{text[entry.value_end :]}"
 
 

@@ -103,6 +103,11 @@ def test_commenting_out_takes_an_entry_away_and_can_be_undone(text: str, data: s
     assert uncommented(without, mark) == text
 
 
+def test_a_value_that_begins_like_a_separator_gets_one() -> None:
+    for text in ("key old", "key", "key=old", "key:old", "key \\\n  old"):
+        assert pairs(with_value(text, entries(text)[0], "=new")) == [("key", "=new")]
+
+
 @given(TEXTS, WORDS, st.data())
 def test_one_value_or_key_changes_and_nothing_else(text: str, word: str, data: st.DataObject) -> None:
     every = [entry for entry in entries(text) if not entry.broken]

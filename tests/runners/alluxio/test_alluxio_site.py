@@ -68,7 +68,7 @@ def test_what_is_taken_out_again_leaves_the_very_bytes(lines: list[str], ended: 
 
 
 def test_a_text_that_a_backslash_leaves_open_does_not_swallow_ours() -> None:
-    for text in ("a=1\\", "a=1\\\n", "a=1\\\r\n", "a=1\\\n   "):
+    for text in ("a=1\\", "a=1\\\n", "a=1\\\r\n", "a=1\\\r", "# one\na=1\\\r", "a=1\\\n   "):
         assert pairs(merged(text, {P + "thread": "2"}, ["h"])) == [("a", "1"), (P + "thread", "2")]
 
 
