@@ -181,7 +181,9 @@ class Space:
 
     ``canonical`` maps settings that are the same thing in effect to one of them; ``cost`` ranks settings that perform alike
     by what they take from the machine (lower is cheaper). ``live`` are knobs that a running job can change: settings that
-    differ in nothing else are quick to measure one after the other.
+    differ in nothing else are quick to measure one after the other, and so is all of the last ``warm`` jobs, which stay.
+    ``minor`` are knobs that mostly decide little once the others are right: a search of few measurements leaves them at their
+    defaults for a while.
     """
 
     knobs: tuple[Knob, ...]
@@ -189,6 +191,8 @@ class Space:
     canonical: Callable[[Config], Config] = field(default=_same)
     cost: Callable[[Config], float] = field(default=_free)
     live: frozenset[str] = frozenset()
+    warm: int = 1
+    minor: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         names = [knob.name for knob in self.knobs]
@@ -210,6 +214,17 @@ class Space:
     def size(self) -> int:
         """Combinations before rules and folding."""
         return math.prod(len(knob.domain.values) for knob in self.knobs)
+
+    @cached_property
+    def core(self) -> Space:
+        """This space with its minor knobs at their defaults; itself where none can vary."""
+        fixed = tuple(
+            replace(knob, domain=Domain(knob.domain.kind, (knob.default,)))
+            if knob.name in self.minor and knob.default in knob.domain.values
+            else knob
+            for knob in self.knobs
+        )
+        return self if fixed == self.knobs else replace(self, knobs=fixed)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -8,16 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runners.runner import Measurement, Runner
+from spaces.space import Config
 from spaces.units import format_size
 from tuner.budget import Budget
 from tuner.errors import BudgetTooSmall
 from tuner.race.race import RaceRules, plan
+from tuner.search.quick import repeated_seconds
 from tuner.trial import Trial
 
 # Fewer settings than this say nothing about the space.
 LEAST_SEARCH = 5
 # One warm-up and two readings of the baseline come first.
 _FIRST = 3
+# Contenders of a race with the baseline, how many of its measurements need a new job although theirs was there, and the most
+# measurements that a race can take: all in three rounds, three of them in the others.
+_STARTS, _RENEWED, _MOST_RACED = 6, 0.1, 200
+_UNBOUNDED = 10_000
+# Seconds around a measurement: recording it, and what is asked between two.
+_AROUND = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,39 @@ class Forecast:
     def cost(self) -> float:
         """Wall seconds of one measurement, all around it included, predicted from the recent ones."""
         recent = [t.outcome.seconds for t in self.history[-15:] if t.outcome.seconds > 0]
-        return (statistics.fmean(recent) if recent else 1.0) + 0.03
+        return (statistics.fmean(recent) if recent else 1.0) + _AROUND
+
+    def race_seconds(self, count: int) -> float:
+        """The same for ``count`` measurements of a race.
+
+        Half of them may be the baseline's, which is often the slowest that still works. Where jobs stay, each contender's is
+        started once and renewed now and then.
+        """
+        usual, repeated = self.cost(), repeated_seconds(self.runner.space, self.history)
+        if repeated is not None:
+            starts = min(count, _STARTS)
+            return starts * usual + (count - starts) * (repeated + _RENEWED * usual)
+        readings = [t.outcome for t in self.history if t.phase == "baseline"]
+        seconds = [reading.seconds for reading in readings if isinstance(reading, Measurement)]
+        return count * max(usual, (usual + statistics.median(seconds)) / 2) if seconds else count * usual
+
+    def in_time(self, rounds: int, contenders: int, baseline: Config) -> bool:
+        """Whether so many more rounds of a race end before the time does, by what its last round took."""
+        left = self._seconds_left()
+        last = [t for t in self.history if t.phase == "race" and t.round == self.history[-1].round]
+        if left is None or not last:
+            return True
+        one = sum(t.outcome.seconds for t in last if t.config == baseline)
+        others = [t.outcome.seconds for t in last if t.config != baseline] or [one]
+        return rounds * (one + contenders * statistics.fmean(others) + _AROUND * (contenders + 1)) <= left
+
+    def race_within(self, seconds: float) -> int:
+        """How many measurements of a race take at most ``seconds``."""
+        few, many = 0, _MOST_RACED
+        while few < many:
+            middle = (few + many + 1) // 2
+            few, many = (middle, many) if self.race_seconds(middle) <= seconds else (few, middle - 1)
+        return few
 
     def limit(self) -> float:
         """Seconds that the next measurement may take."""
@@ -66,10 +106,21 @@ class Forecast:
 
     def affordable(self) -> int:
         """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""
+        left = self._seconds_left()
+        return self._bounded(_UNBOUNDED if left is None else int(left / self.cost()))
+
+    def raceable(self) -> int:
+        """How many measurements of a race the budget allows; large when nothing bounds it."""
+        left = self._seconds_left()
+        return self._bounded(_UNBOUNDED if left is None else self.race_within(left))
+
+    def _seconds_left(self) -> float | None:
+        limit = self.budget.limits.seconds
+        return None if limit is None else limit - self.budget.seconds
+
+    def _bounded(self, count: int) -> int:
         limits, spent = self.budget.limits, self.budget
-        counts = [10_000]
-        if limits.seconds is not None:
-            counts.append(int((limits.seconds - spent.seconds) / self.cost()))
+        counts = [count]
         if limits.trials is not None:
             counts.append(limits.trials - spent.trials)
         per_measurement = self.runner.bytes_per_measurement()
@@ -77,10 +128,11 @@ class Forecast:
             counts.append((limits.bytes_written - spent.bytes_written) // per_measurement)
         return max(0, min(counts))
 
-    def refusal(self, count: int) -> str | None:
-        """Why ``count`` more measurements must not start, in words; None when they may."""
-        seconds, written = count * self.cost(), count * self.runner.bytes_per_measurement()
-        return self.budget.refuses(seconds=seconds, trials=count, bytes_written=written)
+    def refusal(self, count: int, race: int = 0) -> str | None:
+        """Why ``count`` more measurements must not start, with ``race`` kept for one; in words; None when they may."""
+        both = count + race
+        seconds = count * self.cost() + (self.race_seconds(race) if race else 0.0)
+        return self.budget.refuses(seconds=seconds, trials=both, bytes_written=both * self.runner.bytes_per_measurement())
 
     def least_race(self) -> int:
         """Measurements of the smallest race that can prove anything."""

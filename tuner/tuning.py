@@ -15,11 +15,11 @@ from tuner.budget import Budget
 from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.pacing import Forecast, Pace
-from tuner.race.race import Race, RaceRules, plan
+from tuner.race.race import Race, RaceRules, full, plan
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.search import loading, stop
-from tuner.search.finalists import finalist_share, finalists
+from tuner.search.finalists import finalist_share, finalist_time, finalists
 from tuner.search.simplify import simplified
 from tuner.search.strategy import Strategy
 from tuner.study import Study
@@ -186,7 +186,7 @@ class Tuning:
         reserve = self._race_reserve()
         spare = self._spare()
         while True:
-            refusal = self.forecast.refusal(reserve + spare + 1)
+            refusal = self.forecast.refusal(spare + 1, race=reserve)
             if refusal:
                 self.stopped = refusal
                 return
@@ -194,6 +194,8 @@ class Tuning:
                 self._measure(self.baseline, "baseline")
                 since_baseline = 0
                 continue
+            if self.runner.space.live:  # what the race takes shows as jobs are seen to stay
+                reserve = self._race_reserve()
             why = stop.worth(self.runner.space, self.history, self.runner.objective)
             if why:
                 self.stopped = why
@@ -207,7 +209,13 @@ class Tuning:
 
     def _race_reserve(self) -> int:
         """Measurements kept back for the race."""
-        return max(finalist_share(self._total()), self.forecast.least_race())
+        forecast = self.forecast
+        kept = max(finalist_share(self._total()), forecast.least_race())
+        limit = self.budget.limits.seconds
+        if limit is not None and self.runner.space.live:
+            # Repeats take a fraction of a first reading: the same share of the time is worth more of them.
+            kept = max(kept, min(forecast.race_within(finalist_time(limit)), full(self.rules, _FINALISTS)))
+        return kept
 
     def _spare(self) -> int:
         """Measurements kept back for finding out which knobs the best setting can do without."""
@@ -222,7 +230,7 @@ class Tuning:
 
         def measure(config: Config) -> bool:
             nonlocal left
-            if not left or self.forecast.refusal(self._race_reserve() + 1):
+            if not left or self.forecast.refusal(1, race=self._race_reserve()):
                 return False
             left -= 1
             self._measure(config, "search")
@@ -233,7 +241,7 @@ class Tuning:
     def _new_race(self, simple: Config | None) -> tuple[Race, int]:
         space, objective = self.runner.space, self.runner.objective
         # More finalists than the budget has rounds for only thin the proof out.
-        count, rules = plan(self.forecast.affordable(), self.rules, _FINALISTS) or (1, self.rules)
+        count, rules = plan(self.forecast.raceable(), self.rules, _FINALISTS) or (1, self.rules)
         configs = finalists(space, self.history, objective, count)
         if simple is not None and simple not in configs and count > 1:
             configs = [*configs[: count - 1], simple]
@@ -260,7 +268,10 @@ class Tuning:
         configs, first = cast("list[Config]", note["finalists"]), cast(int, note["first_round"])
         race = self._race(configs, replace(self.rules, max_rounds=cast(int, note["max_rounds"])))
         last = max((t.round for t in self.history), default=-1)
+        thinned = cast("dict[str, int]", note.get("thinned", {}))
         for number in range(first, last + 1):
+            if str(number) in thinned:
+                race.thin(thinned[str(number)])
             values = {
                 self.runner.space.key(t.config): score(t.outcome, self.runner.objective)
                 for t in self.history
@@ -273,7 +284,11 @@ class Tuning:
 
     def _run_race(self, race: Race, number: int) -> None:
         self.reporter.phase("race", "finalists and the baseline in shuffled rounds")
-        while keys := race.next_round(self.rng):
+        while True:
+            self._thin(race, number)
+            keys = race.next_round(self.rng)
+            if not keys:
+                return
             refusal = self.forecast.refusal(len(keys))
             if refusal:
                 self.stopped = self.stopped or refusal
@@ -284,3 +299,18 @@ class Tuning:
                 values[key] = score(self._measure(config, "race", number), self.runner.objective)
             race.record(values)
             number += 1
+
+    def _thin(self, race: Race, number: int) -> None:
+        """Before round ``number``: fewer contenders, where a proof with all of them would take longer than what is left."""
+        todo = race.minimum_rounds - race.rounds
+        # In the first round jobs may have been started that later ones find there.
+        if race.rounds < 2 or todo <= 0:
+            return
+        able = (count for count in range(race.contenders, 1, -1) if self.forecast.in_time(todo, count, self.baseline))
+        count = next(able, 1)
+        note = self.study.noted("race")
+        if count < race.contenders and isinstance(note, dict):
+            # A resumed race is replayed, and this with it.
+            thinned = cast("dict[str, Json]", note.get("thinned", {}))
+            self.study.note("race", {**note, "thinned": {**thinned, str(number): count}})
+            race.thin(count)

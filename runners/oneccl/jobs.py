@@ -9,11 +9,10 @@ from statistics import median
 
 from runners.oneccl.warm import Warm
 from runners.runner import Failure
+from spaces.oneccl import WARM
 
 Start = Callable[[Mapping[str, str], float], Warm | Failure]
 
-# A race of five finalists and the baseline keeps all of its jobs.
-MOST = 6
 # How a process happens to lie in memory is luck that lasts for its life: a race must not take one job's luck for a setting's.
 _SERVES, _AGES = 10, 1200.0
 _FIRST, _LEAST, _LONGEST, _PATIENCE = 60.0, 20.0, 60.0, 10.0
@@ -71,8 +70,8 @@ class Jobs:
     def _room(self) -> int:
         largest = max((job.memory for job in self._kept.values()), default=0)
         if not largest:
-            return MOST
-        return max(1, min(MOST, int(self._memory * _SHARE / (largest * self._ppn))))
+            return WARM
+        return max(1, min(WARM, int(self._memory * _SHARE / (largest * self._ppn))))
 
     def close(self) -> None:
         kept, self._kept = self._kept, OrderedDict()

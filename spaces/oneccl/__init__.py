@@ -18,7 +18,7 @@ from spaces.oneccl.environment import (
     variables,
 )
 from spaces.oneccl.knobs import ALGORITHMS, COLLECTIVES, KNOBS, PINNING, PROVIDER_NAMES, SIZE_CLASSES, class_of, variable_of
-from spaces.oneccl.rules import FUSED_SIZE, Limits, cost, for_job, offloads, rules
+from spaces.oneccl.rules import FUSED_SIZE, WARM, Limits, cost, for_job, offloads, rules
 from spaces.space import Space
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "SIZE_CLASSES",
     "SPACE",
     "SUMMARY",
+    "WARM",
     "Assigned",
     "Limits",
     "algorithm_table",

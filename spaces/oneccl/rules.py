@@ -11,6 +11,11 @@ from spaces.space import Config, Domain, Knob, Rule, Space, Value
 
 # Those that oneCCL cuts into chunks, so that moving one and working on another overlap.
 _CHUNKED = frozenset({"ring", "nreduce", "2d", "scatter"})
+# Jobs that stay once they are started: a race of five finalists and the baseline keeps all of its own.
+WARM = 6
+# Runs showed this order of effect: who makes progress and how it waits (500 times and more), transport and shared memory (2 to
+# 3), the algorithm (1.5 to 3); chunks, the length of spinning and more workers come behind (1.3 and less).
+_MINOR = frozenset({"fabrics", "worker_count", "spin_count", "chunk_count", "pinning", "mnic"})
 FUSED_SIZE = 16 << 10  # oneCCL merges messages up to here (CCL_FUSION_BYTES_THRESHOLD)
 
 
@@ -173,7 +178,7 @@ def for_job(space: Space, limits: Limits) -> Space:
     knobs = tuple(_possible(knob, limits) for knob in space.knobs)
     # One job holds every algorithm: oneCCL chooses by size, and sizes that differ by a few bytes are timed alike.
     live = frozenset(knob for knob, _, _ in SIZE_CLASSES)
-    return replace(space, knobs=knobs, rules=rules(limits), canonical=canonical, cost=cost, live=live)
+    return replace(space, knobs=knobs, rules=rules(limits), canonical=canonical, cost=cost, live=live, warm=WARM, minor=_MINOR)
 
 
 def _possible(knob: Knob, limits: Limits) -> Knob:

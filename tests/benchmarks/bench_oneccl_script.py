@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from runners.oneccl.library import find
 from runners.oneccl.options import Options
 from runners.oneccl.runner import CclRunner
 from runners.oneccl.setup import Setup
@@ -44,7 +45,8 @@ def tune(*words: str) -> Any:
 
 def scripted(script: Path, library: str, size: int, ssh: str, number: int) -> float | None:
     """Microseconds of a call in a job of the script's own. ``ssh`` is what mpirun is to reach hosts with, if not plain ssh."""
-    folder, env = script.parent, dict(os.environ)
+    # What oneAPI's setvars.sh sets in a shell; mpirun hands it on.
+    folder, env = script.parent, {**os.environ, **find(Options()).environment()}
     if ssh:
         reach = folder / "ssh"
         reach.write_text(f'#!/bin/sh\nexec {shlex.join(shlex.split(ssh))} "$@"\n')
@@ -54,7 +56,7 @@ def scripted(script: Path, library: str, size: int, ssh: str, number: int) -> fl
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT, env=env)
     said = [line for line in done.stdout.splitlines() if line.startswith("us ")]
     if done.returncode or len(said) != 1:
-        print(f"the script failed with {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
+        print(f"the script failed with {done.returncode}: {done.stdout[-6000:]}{done.stderr[-3000:]}", file=sys.stderr)
         return None
     return float(said[0].split()[1])
 

@@ -3,13 +3,14 @@
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.synthetic import SPACE, Clock, Synthetic, flat, hill
 
-from runners.runner import Failure
+from runners.runner import Failure, Outcome
 from spaces.space import Config
 from tuner.budget import Budget, Limits
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
@@ -244,6 +245,46 @@ def test_a_race_cut_off_before_a_proof_was_possible_is_no_answer(storage: Storag
         tuning(study, runner, Limits(90, None, None)).run()
     runner.before = lambda _count: None
     assert tuning(study, runner, Limits(400, None, None)).run().decision == "adopt"
+
+
+@pytest.mark.parametrize("cut", [None, 19])
+def test_a_race_that_falls_behind_goes_on_with_fewer_so_that_a_proof_is_left(storage: Storage, cut: int | None) -> None:
+    """A measurement takes twice as long once the race runs; a race that is cut off goes on as it was thinned."""
+    runner = Synthetic()
+    study = new(storage, runner)
+    cuts = [cut]
+
+    def slow_race(_count: int) -> None:
+        racing = sum(t.phase == "race" for t in study.trials(SPACE))
+        runner.seconds = 2.0 if racing else 1.0
+        if racing and racing in cuts:
+            cuts.remove(racing)
+            raise KeyboardInterrupt
+
+    runner.before = slow_race
+    if cut:
+        with pytest.raises(Interrupted):
+            tuning(study, runner, Limits(90, None, None)).run()
+    # What was cut off, and preparing anew, take time too.
+    assert tuning(study, runner, Limits(100 if cut else 90, None, None)).run().decision == "adopt"
+    raced = Counter(t.round for t in study.trials(SPACE) if t.phase == "race")
+    assert max(raced.values()) > 3 > min(raced.values())
+    assert isinstance(note := study.noted("race"), dict)
+    assert note["thinned"]
+
+
+class SlowBaseline(Synthetic):
+    """A fixed amount of work: what is slow also takes long to measure."""
+
+    def measure(self, config: Config, limit: float) -> Outcome:
+        self.seconds = 6.0 if config == SPACE.default else 1.0
+        return super().measure(config, limit)
+
+
+def test_time_is_kept_for_a_race_against_a_slow_baseline(storage: Storage) -> None:
+    for seed in range(4):
+        answer = run(storage, SlowBaseline(seed=seed), Limits(140, None, None), seed=seed)
+        assert answer.decision == "adopt"
 
 
 def test_a_baseline_that_took_all_the_time_needs_more_of_it(storage: Storage) -> None:

@@ -9,10 +9,10 @@ from statistics import NormalDist
 
 from spaces.space import Key
 from tuner.race.rounds import Lead, Rounds
-from tuner.race.rules import RaceResult, RaceRules, errors_needed, looks, minimum_rounds, plan, rounds_needed
+from tuner.race.rules import RaceResult, RaceRules, errors_needed, full, looks, minimum_rounds, plan, rounds_needed
 from tuner.recommendation import Gain
 
-__all__ = ["Race", "RaceResult", "RaceRules", "minimum_rounds", "plan", "rounds_needed"]
+__all__ = ["Race", "RaceResult", "RaceRules", "full", "minimum_rounds", "plan", "rounds_needed"]
 
 _NORMAL = NormalDist()
 # Certainties, in standard errors, at which a contender is let go: without a gain, and no better than a cheaper one. What is
@@ -140,6 +140,17 @@ class Race:
         near = [key for key in fit if self._near(key, ranked[0])]
         # They are in order of rank and min takes the first of several: of two equally cheap ones the faster.
         return min(near or fit[:1], key=self._cost.__getitem__, default=None)
+
+    @property
+    def contenders(self) -> int:
+        """Those still in."""
+        return len(self._in)
+
+    def thin(self, count: int) -> None:
+        """Lets all but the best ``count`` contenders go: the rounds that a proof takes are worth more than a full field."""
+        best = self._ranked()[:count]
+        for key in [key for key in self._in if key not in best]:
+            self._drop(key, "no time was left to race so many")
 
     # -- letting go ----------------------------------------------------------------------------------------------------
 

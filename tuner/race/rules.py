@@ -93,6 +93,11 @@ def rounds_needed(contenders: int, noise: float, gain: float, rules: RaceRules, 
     return None
 
 
+def full(rules: RaceRules, contenders: int) -> int:
+    """Measurements of a race of all rounds, by the count of ``plan``."""
+    return rules.min_rounds * (contenders + 1) + (rules.max_rounds - rules.min_rounds) * min(3, contenders + 1)
+
+
 def plan(measurements: int, rules: RaceRules, most: int = 5) -> tuple[int, RaceRules] | None:
     """How many contenders ``measurements`` can race to a proof, at most ``most``, and the rules with the rounds they allow.
 

@@ -51,3 +51,8 @@ def _belief(space: Space, working: Sequence[Setting], configs: Sequence[Config])
 def finalist_share(budget_trials: int) -> int:
     """Measurements of ``budget_trials`` to keep for the race: none of few, a quarter of many."""
     return round(_SHARE * budget_trials) if budget_trials >= _LEAST_BUDGET else 0
+
+
+def finalist_time(seconds: float) -> float:
+    """The same share of ``seconds``, for where a repeated measurement takes much less than a first one."""
+    return _SHARE * seconds

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from runners.runner import Measurement
 from spaces.space import Config, Key, Space
-from tuner.trial import History
+from tuner.trial import History, Trial
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,22 +19,20 @@ if TYPE_CHECKING:
 # a search that stays where it is cheap would never leave.
 _SEEN, _MOST = 2, 5.0
 
+Jobs = OrderedDict[Key, bool]
+
 
 def worth_of(space: Space, history: History) -> Callable[[Sequence[Config]], NDArray[np.float64]] | None:
     """Weights of settings by the time that they take, 1 where a new start is needed; None where all are alike."""
     if not space.live:
         return None
-    running: set[Key] = set()
-    kept: Key | None = None  # the baseline's job stays
     quick: list[float] = []
     slow: list[float] = []
+    jobs: Jobs = OrderedDict()
     for trial in history:
-        start = space.start(space.canonical(trial.config))
+        stayed = _used(space, jobs, trial)
         if isinstance(trial.outcome, Measurement):
-            (quick if start in running else slow).append(trial.outcome.seconds)
-        if trial.phase in ("warmup", "baseline"):
-            kept = start
-        running = {start} if kept is None else {start, kept}
+            (quick if stayed else slow).append(trial.outcome.seconds)
     if len(quick) < _SEEN or len(slow) < _SEEN or min(quick) <= 0:
         return None
     factor = min(max(median(slow) / median(quick), 1.0), _MOST)
@@ -41,6 +40,27 @@ def worth_of(space: Space, history: History) -> Callable[[Sequence[Config]], NDA
     def weights(configs: Sequence[Config]) -> NDArray[np.float64]:
         import numpy as np
 
-        return np.array([factor if space.start(config) in running else 1.0 for config in configs])
+        return np.array([factor if space.start(config) in jobs else 1.0 for config in configs])
 
     return weights
+
+
+def repeated_seconds(space: Space, history: History) -> float | None:
+    """What measuring took where the job was there already, the median; None where jobs don't stay or none was seen."""
+    if not space.live:
+        return None
+    jobs: Jobs = OrderedDict()
+    stayed = [(_used(space, jobs, trial), trial.outcome) for trial in history]
+    quick = [outcome.seconds for there, outcome in stayed if there and isinstance(outcome, Measurement)]
+    return median(quick) if quick else None
+
+
+def _used(space: Space, jobs: Jobs, trial: Trial) -> bool:
+    """Whether the job of ``trial`` was among ``jobs``, the last used ones; it is then the last."""
+    start = space.start(space.canonical(trial.config))
+    there = jobs.pop(start, False)
+    if isinstance(trial.outcome, Measurement):
+        jobs[start] = True
+    while len(jobs) > space.warm:
+        jobs.popitem(last=False)
+    return there

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +13,7 @@ from spaces.space import Config, Key, Space
 from tuner.search import samplers
 from tuner.search.encoding import Encoding
 from tuner.search.known import Setting, closed_keys, settings
+from tuner.search.minor import doubts_of, early
 from tuner.search.quick import worth_of
 from tuner.search.surrogate import Model, View, most_telling
 from tuner.trial import History
@@ -73,20 +76,33 @@ class ModelSearch:
         if len(candidates) == 1:
             return candidates[0]
         if len(known) < _START or sum(setting.works for setting in known) < 2:
-            return _spread(encoding, known, candidates, rng)
+            plain = [config for config in candidates if space.core.contains(config)]
+            return _spread(encoding, known, plain or candidates, rng)
         turn = _TURNS[sum(trial.phase == "search" for trial in history) % len(_TURNS)]
         # It knows nothing of what is closed: where that is most of the space it mostly suggests what is known already.
-        if turn is None and len(candidates) > len(closed):
+        # Nor does it doubt minor knobs.
+        if turn is None and len(candidates) > len(closed) and not early(space, len(known)):
             suggested = samplers.suggested(space, most_telling(known), closed, rng)
             if suggested is not None:
                 return suggested
-        weights = worth_of(space, history)
+        weights = _product(worth_of(space, history), doubts_of(space, len(known)))
         return _promising(space, encoding, known, closed, candidates, turn or (False, _SMOOTH), weights, rng)
 
     def _encoding(self, space: Space) -> Encoding:
         if self._prepared is None or self._prepared[0] is not space:
             self._prepared = (space, Encoding(space))
         return self._prepared[1]
+
+
+def _product(*weights: Weights | None) -> Weights | None:
+    known = [each for each in weights if each is not None]
+    if not known:
+        return None
+
+    def product(configs: Sequence[Config]) -> NDArray[np.float64]:
+        return functools.reduce(operator.mul, (each(configs) for each in known))
+
+    return product
 
 
 def _promising(
@@ -99,8 +115,8 @@ def _promising(
     weights: Weights | None,
     rng: random.Random,
 ) -> Config:
-    """What the model of ``turn`` expects most of, for the time that it takes where that differs (``weights``): a step from
-    the best settings where ``turn`` says so and there is one.
+    """What the model of ``turn`` expects most of, times ``weights``: for the time that it takes, and as far as minor knobs are
+    believed in. A step from the best settings where ``turn`` says so and there is one.
     """
     steps, view = turn
     working = [setting for setting in most_telling(known) if setting.works]
@@ -139,6 +155,9 @@ def open_candidates(space: Space, known: Sequence[Setting], closed: set[Key], rn
     pool = space.pool(rng, _DRAWN)
     if len(pool) > _CANDIDATES:
         pool = rng.sample(pool, _CANDIDATES)
+    if space.size > _CANDIDATES and space.core is not space:
+        core = space.core.pool(rng, _DRAWN)
+        pool = [*rng.sample(core, min(len(core), _DRAWN)), *pool]
     found: dict[Key, Config] = {space.key(config): config for config in pool}
     if space.size > _CANDIDATES:
         ranked = sorted((s for s in known if s.works), key=lambda s: s.score, reverse=True)[:_PARENTS]
