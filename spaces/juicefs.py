@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spaces.space import Config, Domain, Knob, Rule, Space, log2, off_or_log2
-from spaces.units import format_size
+from spaces.units import format_size, rough_size
 
 SUMMARY = "JuiceFS mount: read-ahead, buffer, prefetch and downloads of files that are read from an object store."
 
@@ -122,7 +122,7 @@ def for_machine(space: Space, limits: Limits) -> Space:
         cache = f" and a cache of {format_size(limits.cache)}" if limits.cache else ""
         return (
             f"a buffer of {format_size(int(config['buffer_size']))}, which reads may overflow to twice that,{cache} can hold "
-            f"{need / 2**30:.2f} GiB, and {limits.memory / 2**30:.2f} GiB are allowed (--memory)"
+            f"{rough_size(need)}, and {rough_size(limits.memory)} are allowed (--memory)"
         )
 
     def granted(config: Config) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spaces.space import Config, Domain, Knob, Rule, Space, flag, log2, off_or_log2
-from spaces.units import format_size
+from spaces.units import format_size, rough_size
 
 SUMMARY = "rclone mount: parallel streams, chunks and buffers of files that are read from a remote."
 
@@ -106,7 +106,7 @@ def for_machine(space: Space, limits: Limits) -> Space:
         return (
             f"{limits.open_files} open files with {config['vfs_read_chunk_streams']} streams of "
             f"{format_size(int(config['vfs_read_chunk_size']))} and {format_size(int(config['buffer_size']))} of buffer can "
-            f"hold {need / 2**30:.2f} GiB, and {limits.memory / 2**30:.2f} GiB are allowed (--memory)"
+            f"hold {rough_size(need)}, and {rough_size(limits.memory)} are allowed (--memory)"
         )
 
     def granted(config: Config) -> str | None:

@@ -40,6 +40,11 @@ def format_size(size: int) -> str:
     return str(size)
 
 
+def rough_size(size: float) -> str:
+    """For a sentence: 2.25 GiB, and below one of these 62.5 MiB."""
+    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+
+
 def parse_duration(text: str) -> float:
     """Seconds in ``text``: ``90``, ``90s``, ``2m``, ``1h30m``, ``500ms``; more than zero.
 

@@ -130,9 +130,15 @@ class Forecast:
 
     def refusal(self, count: int, race: int = 0) -> str | None:
         """Why ``count`` more measurements must not start, with ``race`` kept for one; in words; None when they may."""
-        both = count + race
-        seconds = count * self.cost() + (self.race_seconds(race) if race else 0.0)
-        return self.budget.refuses(seconds=seconds, trials=both, bytes_written=both * self.runner.bytes_per_measurement())
+        alone = self._refused(count, count * self.cost())
+        if alone or not race:
+            return alone
+        both = self._refused(count + race, count * self.cost() + self.race_seconds(race))
+        return both and f"{both}, the race's share apart"
+
+    def _refused(self, count: int, seconds: float) -> str | None:
+        written = count * self.runner.bytes_per_measurement()
+        return self.budget.refuses(seconds=seconds, trials=count, bytes_written=written)
 
     def least_race(self) -> int:
         """Measurements of the smallest race that can prove anything."""

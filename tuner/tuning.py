@@ -49,6 +49,7 @@ class Tuning:
     warnings: Sequence[str] = ()
     history: list[Trial] = field(default_factory=list)
     stopped: str = ""
+    cut_off: str = ""
 
     @property
     def forecast(self) -> Forecast:
@@ -175,8 +176,9 @@ class Tuning:
     def _check_proof(self, race: Race) -> None:
         """A race that the budget cut off before it could prove anything is no answer."""
         if not race.result().decided and race.rounds < race.minimum_rounds:
+            why = self.cut_off or self.stopped
             raise BudgetTooSmall(
-                f"{race.rounds} rounds of the race were raced and a proof takes {race.minimum_rounds}: {self.stopped}",
+                f"{race.rounds} rounds of the race were raced and a proof takes {race.minimum_rounds}: {why}",
                 f"tune resume {self.study.spelled} --time 10m, or with more --trials or --max-write",
             )
 
@@ -291,7 +293,7 @@ class Tuning:
                 return
             refusal = self.forecast.refusal(len(keys))
             if refusal:
-                self.stopped = self.stopped or refusal
+                self.stopped, self.cut_off = self.stopped or refusal, refusal
                 return
             values: dict[Key, float | None] = {}
             for key in keys:

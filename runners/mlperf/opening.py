@@ -67,6 +67,8 @@ def opened(asked: Asked, tell: Tell) -> Iterator[Session]:
     ):
         if not 1 <= value <= most:
             raise UsageError(option, value, f"must be from 1 to {most}")
+    if asked.files < 0:
+        raise UsageError("files", asked.files, "must be 0, for all that are there, or how many")
     limit = _duration(asked.limit) if asked.limit else None
     dlio = find_dlio(asked.python)
     dlio.refuse(workload)

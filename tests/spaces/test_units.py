@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spaces.units import format_duration, format_size, parse_count, parse_duration, parse_flag, parse_size
+from spaces.units import format_duration, format_size, parse_count, parse_duration, parse_flag, parse_size, rough_size
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,12 @@ def test_any_text_parses_or_is_refused_with_a_sentence(text: str) -> None:
         except ValueError as error:
             sentence = str(error)
         assert len(sentence) > 10
+
+
+def test_rough_sizes_keep_small_ones_visible() -> None:
+    assert [rough_size(size) for size in (1 << 20, 62.5 * 2**20, 1 << 30, 9 << 28)] == [
+        "1 MiB",
+        "62.5 MiB",
+        "1.00 GiB",
+        "2.25 GiB",
+    ]

@@ -92,6 +92,11 @@ def test_each_budget_is_kept_and_used(storage: Storage, limits: Limits) -> None:
     assert answer.bytes_written <= 48 << 20
 
 
+def test_what_ended_the_search_is_told_apart_from_what_the_race_may_use(storage: Storage) -> None:
+    answer = run(storage, Synthetic(), Limits(None, 40, None))
+    assert answer.evidence["stopped"] == "the measurements are used up (--trials 40), the race's share apart"
+
+
 def test_a_budget_too_small_says_what_would_do(storage: Storage) -> None:
     with pytest.raises(BudgetTooSmall, match="at least") as caught:
         run(storage, Synthetic(), Limits(None, 5, None))
