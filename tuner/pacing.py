@@ -20,9 +20,8 @@ from tuner.trial import Trial
 LEAST_SEARCH = 5
 # One warm-up and two readings of the baseline come first.
 _FIRST = 3
-# Contenders of a race with the baseline, how many of its measurements need a new job although theirs was there, and the most
-# measurements that a race can take: all in three rounds, three of them in the others.
-_STARTS, _RENEWED, _MOST_RACED = 6, 0.1, 200
+# Contenders of a race with the baseline, and how many of its measurements need a new job although theirs was there.
+_STARTS, _RENEWED = 6, 0.1
 _UNBOUNDED = 10_000
 # Seconds around a measurement: recording it, and what is asked between two.
 _AROUND = 0.03
@@ -62,18 +61,30 @@ class Forecast:
         return (statistics.fmean(recent) if recent else 1.0) + _AROUND
 
     def race_seconds(self, count: int) -> float:
-        """The same for ``count`` measurements of a race.
+        """The same for ``count`` measurements of a race."""
+        first, each, starts = self._race_costs()
+        return min(count, starts) * first + max(0, count - starts) * each
+
+    def race_within(self, seconds: float) -> int:
+        """How many measurements of a race take at most ``seconds``."""
+        first, each, starts = self._race_costs()
+        if seconds <= starts * first:
+            return int(seconds / first)
+        return starts + int((seconds - starts * first) / each)
+
+    def _race_costs(self) -> tuple[float, float, int]:
+        """Seconds of each of a race's first measurements, of each later one, and how many are first ones.
 
         Half of them may be the baseline's, which is often the slowest that still works. Where jobs stay, each contender's is
         started once and renewed now and then.
         """
         usual, repeated = self.cost(), repeated_seconds(self.runner.space, self.history)
         if repeated is not None:
-            starts = min(count, _STARTS)
-            return starts * usual + (count - starts) * (repeated + _RENEWED * usual)
+            return usual, repeated + _AROUND + _RENEWED * usual, _STARTS
         readings = [t.outcome for t in self.history if t.phase == "baseline"]
         seconds = [reading.seconds for reading in readings if isinstance(reading, Measurement)]
-        return count * max(usual, (usual + statistics.median(seconds)) / 2) if seconds else count * usual
+        each = max(usual, (usual + statistics.median(seconds)) / 2) if seconds else usual
+        return each, each, 0
 
     def in_time(self, rounds: int, contenders: int, baseline: Config) -> bool:
         """Whether so many more rounds of a race end before the time does, by what its last round took."""
@@ -84,14 +95,6 @@ class Forecast:
         one = sum(t.outcome.seconds for t in last if t.config == baseline)
         others = [t.outcome.seconds for t in last if t.config != baseline] or [one]
         return rounds * (one + contenders * statistics.fmean(others) + _AROUND * (contenders + 1)) <= left
-
-    def race_within(self, seconds: float) -> int:
-        """How many measurements of a race take at most ``seconds``."""
-        few, many = 0, _MOST_RACED
-        while few < many:
-            middle = (few + many + 1) // 2
-            few, many = (middle, many) if self.race_seconds(middle) <= seconds else (few, middle - 1)
-        return few
 
     def limit(self) -> float:
         """Seconds that the next measurement may take."""

@@ -196,7 +196,7 @@ class Tuning:
                 self._measure(self.baseline, "baseline")
                 since_baseline = 0
                 continue
-            if self.runner.space.live:  # what the race takes shows as jobs are seen to stay
+            if self.runner.space.live and not since_baseline:  # what the race takes shows as jobs are seen to stay
                 reserve = self._race_reserve()
             why = stop.worth(self.runner.space, self.history, self.runner.objective)
             if why:
