@@ -13,8 +13,11 @@ from tuner.search.threads import one_thread
 if TYPE_CHECKING:
     import optuna
 
-# After so many suggestions that are illegal or known already it is left at that: each takes as long as the first.
-_ASKS = 8
+# After so many suggestions that are illegal or known already it is left at that: each takes as long as the first. Where many
+# settings are known most suggestions are, and the few that are not come no sooner.
+_ASKS, _FEW_ASKS, _MANY = 8, 2, 120
+# Of more than these the first are told, the best and the latest: telling takes longer than asking.
+_TOLD = 80
 
 
 def tpe(seed: int) -> optuna.samplers.BaseSampler:
@@ -41,10 +44,10 @@ def suggested(space: Space, known: Sequence[Setting], closed: set[Key], rng: ran
     """What Optuna's TPE proposes after ``known``, open and legal; None when it finds none. Pure but for ``rng``."""
     study = new_study(tpe(rng.getrandbits(31)))
     worst = worst_of([setting.score for setting in known if setting.works])
-    told = (trial(space, s.config, s.score if s.works else None, worst) for s in known)
+    told = (trial(space, s.config, s.score if s.works else None, worst) for s in known[:_TOLD])
     study.add_trials([each for each in told if each is not None])
     scores = {setting.key: setting.score for setting in known if setting.works}
-    for _ in range(_ASKS):
+    for _ in range(_ASKS if len(closed) <= _MANY else _FEW_ASKS):
         asked = ask(study, space)
         config = config_of(space, asked)
         if space.contains(config) and space.legal(config) and space.key(config) not in closed:
