@@ -149,7 +149,7 @@ class Race:
     def thin(self, count: int) -> None:
         """Lets all but the best ``count`` contenders go: the rounds that a proof takes are worth more than a full field."""
         best = self._ranked()[:count]
-        for key in [key for key in self._in if key not in best]:
+        for key in [key for key in self._in if best and key not in best]:
             self._drop(key, "no time was left to race so many")
 
     # -- letting go ----------------------------------------------------------------------------------------------------

@@ -416,3 +416,27 @@ def test_a_proven_gain_is_sharpened_while_rounds_are_left(gain: float, sigma: fl
     assert sharp < blunt
     assert sharp < max(1.25, (1 + gain) ** 0.55)
     assert adopted_sharp >= adopted_blunt, "what is proven stays proven"
+
+
+def test_a_thinned_race_keeps_its_best_and_proves_it() -> None:
+    race = race_of(A, B, C)
+    race.thin(1)
+    assert race.contenders == 3, "nothing is known yet that would say which is best"
+    truth: Mapping[Key, float | None] = {BASE: 1.0, A: 1.2, B: 1.3, C: 1.25}
+    run(race, truth, 0.02, rounds=2)
+    race.thin(1)
+    assert set(race.next_round(random.Random(0))) == {BASE, B}
+    result = run(race, truth, 0.02)
+    assert (result.winner, result.adopt) == (B, True)
+    assert result.dropped[A] == result.dropped[C] == "no time was left to race so many"
+
+
+def test_thinning_adopts_nothing_falsely() -> None:
+    adopted = 0
+    for seed in range(60):
+        race = race_of(A, B, C, D)
+        truth: Mapping[Key, float | None] = dict.fromkeys((BASE, A, B, C, D), 1.0)
+        run(race, truth, 0.05, seed, rounds=2)
+        race.thin(1)
+        adopted += run(race, truth, 0.05, seed + 1000).adopt
+    assert adopted <= 6  # 1 in 20 at most is promised
