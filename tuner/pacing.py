@@ -117,6 +117,10 @@ class Forecast:
         left = self._seconds_left()
         return self._bounded(_UNBOUNDED if left is None else self.race_within(left))
 
+    def countable(self) -> int:
+        """How many more measurements the limits besides time allow; large when nothing bounds it."""
+        return self._bounded(_UNBOUNDED)
+
     def _seconds_left(self) -> float | None:
         limit = self.budget.limits.seconds
         return None if limit is None else limit - self.budget.seconds

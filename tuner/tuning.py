@@ -215,8 +215,10 @@ class Tuning:
         kept = max(finalist_share(self._total()), forecast.least_race())
         limit = self.budget.limits.seconds
         if limit is not None and self.runner.space.live:
-            # Repeats take a fraction of a first reading: the same share of the time is worth more of them.
-            kept = max(kept, min(forecast.race_within(finalist_time(limit)), full(self.rules, _FINALISTS)))
+            # Repeats take a fraction of a first reading: the same share of the time is worth more of them, as far as other
+            # limits allow.
+            worth = min(forecast.race_within(finalist_time(limit)), full(self.rules, _FINALISTS))
+            kept = max(kept, min(worth, finalist_share(forecast.countable() + self._counted())))
         return kept
 
     def _spare(self) -> int:
@@ -225,7 +227,10 @@ class Tuning:
 
     def _total(self) -> int:
         """Measurements of the whole run, as far as can be told."""
-        return self.forecast.affordable() + sum(t.phase != "warmup" for t in self.history)
+        return self.forecast.affordable() + self._counted()
+
+    def _counted(self) -> int:
+        return sum(t.phase != "warmup" for t in self.history)
 
     def _simplify(self) -> Config | None:
         left = self._spare()

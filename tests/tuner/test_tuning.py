@@ -5,6 +5,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,17 @@ def test_a_race_that_falls_behind_goes_on_with_fewer_so_that_a_proof_is_left(sto
     assert max(raced.values()) > 3 > min(raced.values())
     assert isinstance(note := study.noted("race"), dict)
     assert note["thinned"]
+
+
+@pytest.mark.parametrize("limits", [Limits(300, 30, None), Limits(300, None, 50 << 20), Limits(60, 60, None)])
+def test_cheap_repeats_leave_room_for_a_search_under_every_limit(storage: Storage, limits: Limits) -> None:
+    """Where jobs stay the race is worth more measurements; never all of those that may be made."""
+    space = replace(SPACE, live=frozenset({"eager"}), warm=6)
+    answer = run(storage, Synthetic(space=space), limits)
+    trials = storage.open("s0").trials(SPACE)
+    assert sum(t.phase == "search" for t in trials) >= 12
+    assert sum(t.phase == "race" for t in trials) >= 10
+    assert answer.decision == "adopt"
 
 
 class SlowBaseline(Synthetic):
