@@ -102,10 +102,9 @@ class Forecast:
         usual = self.pace.first_limit
         if len(seconds) >= 5:
             usual = max(self.pace.least_limit, self.pace.patience * statistics.median(seconds))
-        if self.budget.limits.seconds is None:
-            return usual
+        left = self._seconds_left()
         # A setting that eats all the time that is left is none to recommend.
-        return min(usual, max(self.pace.shortest_limit, self.budget.limits.seconds - self.budget.seconds))
+        return usual if left is None else min(usual, max(self.pace.shortest_limit, left))
 
     def affordable(self) -> int:
         """How many more measurements the budget allows at their usual cost; large when nothing bounds it."""

@@ -26,13 +26,7 @@ def worth_of(space: Space, history: History) -> Callable[[Sequence[Config]], NDA
     """Weights of settings by the time that they take, 1 where a new start is needed; None where all are alike."""
     if not space.live:
         return None
-    quick: list[float] = []
-    slow: list[float] = []
-    jobs: Jobs = OrderedDict()
-    for trial in history:
-        stayed = _used(space, jobs, trial)
-        if isinstance(trial.outcome, Measurement):
-            (quick if stayed else slow).append(trial.outcome.seconds)
+    quick, slow, jobs = _told_apart(space, history)
     if len(quick) < _SEEN or len(slow) < _SEEN or min(quick) <= 0:
         return None
     factor = min(max(median(slow) / median(quick), 1.0), _MOST)
@@ -49,10 +43,20 @@ def repeated_seconds(space: Space, history: History) -> float | None:
     """What measuring took where the job was there already, the median; None where jobs don't stay or none was seen."""
     if not space.live:
         return None
-    jobs: Jobs = OrderedDict()
-    stayed = [(_used(space, jobs, trial), trial.outcome) for trial in history]
-    quick = [outcome.seconds for there, outcome in stayed if there and isinstance(outcome, Measurement)]
+    quick, _slow, _jobs = _told_apart(space, history)
     return median(quick) if quick else None
+
+
+def _told_apart(space: Space, history: History) -> tuple[list[float], list[float], Jobs]:
+    """Seconds of the measurements whose job was there, of those that started one, and the jobs that are there now."""
+    quick: list[float] = []
+    slow: list[float] = []
+    jobs: Jobs = OrderedDict()
+    for trial in history:
+        stayed = _used(space, jobs, trial)
+        if isinstance(trial.outcome, Measurement):
+            (quick if stayed else slow).append(trial.outcome.seconds)
+    return quick, slow, jobs
 
 
 def _used(space: Space, jobs: Jobs, trial: Trial) -> bool:
