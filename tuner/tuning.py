@@ -6,20 +6,20 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
-from runners.runner import Failure, Json, Outcome, Runner
-from spaces.space import Config, Key, Value
+from runners.runner import Failure, Outcome, Runner
+from spaces.space import Config, Value
 from tuner import answer
 from tuner.budget import Budget
 from tuner.contention import Contention
 from tuner.errors import BudgetTooSmall, Interrupted, NotUsable
 from tuner.pacing import Forecast, Pace
-from tuner.race.race import Race, RaceRules, full, plan
+from tuner.race.race import Race, RaceRules, full
+from tuner.racing import Racing
 from tuner.recommendation import Recommendation
 from tuner.reporter import Reporter
 from tuner.search import loading, stop
-from tuner.search.finalists import finalist_share, finalist_time, finalists
+from tuner.search.finalists import finalist_share, finalist_time
 from tuner.search.simplify import simplified
 from tuner.search.strategy import Strategy
 from tuner.study import Study
@@ -27,7 +27,7 @@ from tuner.trial import Phase, Trial, score
 
 # The best of five by posterior holds the best of all about as often as the best of eight does (facts on search: 2 to 4 were
 # measured; the cheapest equal needs a place too).
-_FINALISTS = 5
+MOST_FINALISTS = 5
 
 # At most one measurement in so many is spent on finding out which knobs the best setting can do without.
 _SIMPLIFYING = 10
@@ -49,7 +49,6 @@ class Tuning:
     warnings: Sequence[str] = ()
     history: list[Trial] = field(default_factory=list)
     stopped: str = ""
-    cut_off: str = ""
 
     @property
     def forecast(self) -> Forecast:
@@ -82,18 +81,20 @@ class Tuning:
         libraries.join()
         contention = Contention()
         self._warm_up()
-        race = self._resumed_race()
+        racing = Racing(self.runner, self.study, self.baseline, self.rules, self.rng, self.forecast, self._measure)
         there = stop.already_there(self.history, self.baseline)
-        if race is None and there:
-            self.stopped = there
-            race = self._race((), self.rules), 0
-        if race is None:
-            self.forecast.check_search(self.study.spelled)
-            self._search()
-            race = self._new_race(self._simplify())
-        self._run_race(*race)
-        self._check_proof(race[0])
-        result = race[0].result()
+        if not racing.resume():
+            if there:
+                self.stopped = there
+            else:
+                self.forecast.check_search(self.study.spelled)
+                self._search()
+                racing.begin(MOST_FINALISTS, self._simplify())
+        self.reporter.phase("race", "finalists and the baseline in shuffled rounds")
+        cut_off = racing.run()
+        self.stopped = self.stopped or cut_off
+        self._check_proof(racing.race, cut_off)
+        result = racing.race.result()
         recommendation = answer.recommend(
             self.study,
             self.runner,
@@ -173,10 +174,10 @@ class Tuning:
                 "mend what it says, or name settings that run here with --baseline FILE",
             )
 
-    def _check_proof(self, race: Race) -> None:
+    def _check_proof(self, race: Race, cut_off: str) -> None:
         """A race that the budget cut off before it could prove anything is no answer."""
         if not race.result().decided and race.rounds < race.minimum_rounds:
-            why = self.cut_off or self.stopped
+            why = cut_off or self.stopped
             raise BudgetTooSmall(
                 f"{race.rounds} rounds of the race were raced and a proof takes {race.minimum_rounds}: {why}",
                 f"tune resume {self.study.spelled} --time 10m, or with more --trials or --max-write",
@@ -217,7 +218,7 @@ class Tuning:
         if limit is not None and self.runner.space.live:
             # Repeats take a fraction of a first reading: the same share of the time is worth more of them, as far as other
             # limits allow.
-            worth = min(forecast.race_within(finalist_time(limit)), full(self.rules, _FINALISTS))
+            worth = min(forecast.race_within(finalist_time(limit)), full(self.rules, MOST_FINALISTS))
             kept = max(kept, min(worth, finalist_share(forecast.countable() + self._counted())))
         return kept
 
@@ -244,80 +245,3 @@ class Tuning:
             return True
 
         return simplified(self.runner.space, self.history, self.runner.objective, self.baseline, measure)
-
-    def _new_race(self, simple: Config | None) -> tuple[Race, int]:
-        space, objective = self.runner.space, self.runner.objective
-        # More finalists than the budget has rounds for only thin the proof out.
-        count, rules = plan(self.forecast.raceable(), self.rules, _FINALISTS) or (1, self.rules)
-        configs = finalists(space, self.history, objective, count)
-        if simple is not None and simple not in configs and count > 1:
-            configs = [*configs[: count - 1], simple]
-        first = 1 + max((t.round for t in self.history), default=-1)
-        race: dict[str, Json] = {
-            "finalists": [dict(c) for c in configs],
-            "first_round": first,
-            "max_rounds": rules.max_rounds,
-        }
-        self.study.note("race", race)
-        return self._race(configs, rules), first
-
-    def _race(self, configs: Sequence[Config], rules: RaceRules) -> Race:
-        space = self.runner.space
-        keys = [space.key(c) for c in configs]
-        cost = {space.key(c): space.cost(c) for c in [*configs, self.baseline]}
-        return Race(keys, space.key(self.baseline), cost, rules)
-
-    def _resumed_race(self) -> tuple[Race, int] | None:
-        """A race that an earlier session began and did not finish, replayed; None where the search is to go on."""
-        note = self.study.noted("race")
-        if not isinstance(note, dict) or self.study.recommendation() is not None:
-            return None
-        configs, first = cast("list[Config]", note["finalists"]), cast(int, note["first_round"])
-        race = self._race(configs, replace(self.rules, max_rounds=cast(int, note["max_rounds"])))
-        last = max((t.round for t in self.history), default=-1)
-        thinned = cast("dict[str, int]", note.get("thinned", {}))
-        for number in range(first, last + 1):
-            if str(number) in thinned:
-                race.thin(thinned[str(number)])
-            values = {
-                self.runner.space.key(t.config): score(t.outcome, self.runner.objective)
-                for t in self.history
-                if t.round == number and t.phase == "race"
-            }
-            expected = race.next_round(self.rng)
-            if set(expected) == set(values):
-                race.record(values)
-        return race, last + 1
-
-    def _run_race(self, race: Race, number: int) -> None:
-        self.reporter.phase("race", "finalists and the baseline in shuffled rounds")
-        while True:
-            self._thin(race, number)
-            keys = race.next_round(self.rng)
-            if not keys:
-                return
-            refusal = self.forecast.refusal(len(keys))
-            if refusal:
-                self.stopped, self.cut_off = self.stopped or refusal, refusal
-                return
-            values: dict[Key, float | None] = {}
-            for key in keys:
-                config = self.baseline if key == self.runner.space.key(self.baseline) else self.runner.space.config(key)
-                values[key] = score(self._measure(config, "race", number), self.runner.objective)
-            race.record(values)
-            number += 1
-
-    def _thin(self, race: Race, number: int) -> None:
-        """Before round ``number``: fewer contenders, where a proof with all of them would take longer than what is left."""
-        todo = race.minimum_rounds - race.rounds
-        # In the first round jobs may have been started that later ones find there.
-        if race.rounds < 2 or todo <= 0:
-            return
-        able = (count for count in range(race.contenders, 1, -1) if self.forecast.in_time(todo, count, self.baseline))
-        count = next(able, 1)
-        note = self.study.noted("race")
-        if count < race.contenders and isinstance(note, dict):
-            # A resumed race is replayed, and this with it.
-            thinned = cast("dict[str, Json]", note.get("thinned", {}))
-            self.study.note("race", {**note, "thinned": {**thinned, str(number): count}})
-            race.thin(count)
