@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from runners.launch import carry
 from runners.process import die_with, end_group, signal_name
 from runners.runner import Failure, Json
 
@@ -23,31 +24,38 @@ Reply = dict[str, Json]
 
 _LOG = 16384
 _PARENT = "CLUSTERTUNE_WORKER_PARENT"
-_ROOT = Path(__file__).resolve().parent.parent
 
 
 class Worker:
     """One child process in a session of its own, ``python -m module``, which runs ``serve`` on its side.
+
+    Where our modules were sent to this host as text, they are to the child, too.
 
     The child dies with this process, whatever kills it. The kernel ties that to the thread that made the worker: it must
     outlive the worker. One request at a time: ``send`` then ``gather``, or ``call``.
     """
 
     def __init__(self, module: str, arguments: Sequence[str] = (), *, env: Mapping[str, str] | None = None) -> None:
-        # Started in our own root folder: with -m, Python looks for modules where it is started, and the user's folder may
-        # well hold a runners/ or a torch.py of its own.
+        line = carry.own_line()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, "-m", module, *arguments] if line is None else [*carry.argv(sys.executable, module), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=_ROOT,
+            # With -m and -c Python looks for modules where it is started, and the user's folder may well hold a runners/ or a
+            # torch.py of its own: it is started in our own root folder, or where there are none.
+            cwd="/" if line is not None else Path(__file__).resolve().parent.parent,
             env={**(os.environ if env is None else env), _PARENT: str(os.getpid())},
             start_new_session=True,
         )
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert stream is not None
             os.set_blocking(stream.fileno(), stream is self._process.stdin)
+        if line is not None:
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
         self._pending = b""
         self._log = b""
         self._ended: Failure | None = None

@@ -9,6 +9,7 @@ from runners.hosts.host import Host
 from runners.launch.direct import Ssh
 from runners.launch.job import Launcher
 from runners.launch.reach import Reach
+from runners.launch.seat import HostFailure
 from runners.runner import EnvironmentProblem, Failure, Json, Problem
 from runners.tcpstore import fit, kernel, meeting, shares
 from runners.tcpstore.crew import Crew
@@ -16,7 +17,6 @@ from runners.tcpstore.job import Job
 from runners.tcpstore.kernel import Left
 from runners.tcpstore.options import Options
 from runners.tcpstore.places import Found, told
-from runners.tcpstore.seat import HostFailure
 from runners.worker import Reply
 
 

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 
 from runners.hosts.host import BadEntry, checked_name, shown
+from runners.launch.crew import Unreachable
 from runners.runner import EnvironmentProblem, Json, Problem, Severity, UsageError
 from runners.tcpstore import fit, kernel, names, network
-from runners.tcpstore.crew import Unreachable
 from runners.tcpstore.diagnosis import wanted_backlog
 from runners.tcpstore.failures import busy
 from runners.tcpstore.names import Lookup

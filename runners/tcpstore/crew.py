@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import TypeVar, cast
 
 from runners.hosts.host import Host
+from runners.launch import crew
 from runners.launch.job import Launcher
-from runners.runner import EnvironmentProblem, Json, Problem
+from runners.launch.seat import HostFailure
+from runners.runner import Json
 from runners.tcpstore import figures, shares
 from runners.tcpstore.broken import port_taken
 from runners.tcpstore.figures import Part, Start
 from runners.tcpstore.job import Job
-from runners.tcpstore.seat import HostFailure, Seat
+from runners.tcpstore.seat import Seat
 from runners.worker import Reply
 
 _T = TypeVar("_T")
@@ -23,46 +24,24 @@ _TRIES = 3
 # Ranks begin so many seconds after the word for it was sent: it must be everywhere by then.
 _AHEAD, _AHEAD_A_HOST = 0.03, 0.001
 _PATIENCE, _LATE = 0.25, 20.0
-# Threads, one a host: the word to begin must reach all of them at once.
-_AT_ONCE = 4096
 # Clocks that were compared longer ago are compared again.
 _SOON = 1.0
 
 
-class Unreachable(EnvironmentProblem):
-    """Hosts that can't be used, a problem each."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = list(problems)
-        super().__init__(self.problems[0].message, self.problems[0].mend)
-
-
-class Crew:
+class Crew(crew.Crew[Seat]):
     """A worker on each host, the first of which is rank 0's. Closed, it has left nothing on any of them."""
-
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self.seats = list(seats)
-        self.alive = True
-        self._pool = ThreadPoolExecutor(min(_AT_ONCE, len(self.seats)), "hosts")
 
     @classmethod
     def connect(cls, hosts: Sequence[Host], launcher: Launcher, python: str) -> Crew:
         """Workers on all hosts. Raises Unreachable with a problem for every host that can't be used."""
-        crew = cls([Seat(host, launcher, python) for host in hosts])
-        found = [problem for problem in crew.everywhere(lambda seat: seat.begin()) if problem is not None]
-        if found:
-            crew.close()
-            raise Unreachable(found)
-        return crew
+        made = cls([Seat(host, launcher, python) for host in hosts])
+        made.begin()
+        return made
 
     @property
     def head(self) -> Seat:
         """Rank 0's host."""
         return self.seats[0]
-
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        return tuple(seat.host for seat in self.seats)
 
     def load(self) -> Mapping[str, Json]:
         """Loads torch everywhere; by name, what one of the hosts can't do and why. Raises EnvironmentProblem."""
@@ -72,18 +51,6 @@ class Crew:
             if seat.can.get("store_barrier"):
                 can["store_barrier"] = f"{seat.host.name}: {seat.can['store_barrier']}"
         return can
-
-    def everywhere(self, act: Callable[[Seat], _T], seats: Sequence[Seat] | None = None) -> list[_T]:
-        """What ``act`` gives for every host, all at the same time; the first that raises ends the work on all hosts."""
-        futures = [self._pool.submit(act, seat) for seat in (self.seats if seats is None else seats)]
-        try:
-            return [future.result() for future in futures]
-        except HostFailure as problem:
-            self.close()
-            raise EnvironmentProblem(problem.failure.reason) from None
-        except BaseException:
-            self.close()
-            raise
 
     def measure(self, job: Job, processes: Sequence[int], backlog: int) -> Reply | HostFailure:
         """Some starts of ``job``; ``processes`` are each host's at most. A failure of a host ends the crew, if it was of the
@@ -201,15 +168,6 @@ class Crew:
 
         found = self.everywhere(ask, [seat for seat in self.seats if seat.host not in failed])
         return [each for each in found if each is not None]
-
-    def close(self) -> None:
-        """Ends the workers on all hosts, each by its keeper there; returns when that is proven or given up."""
-        if not self.alive:
-            return
-        self.alive = False
-        with ThreadPoolExecutor(min(_AT_ONCE, len(self.seats)), "ending") as pool:
-            list(pool.map(lambda seat: seat.stop(), self.seats))
-        self._pool.shutdown(wait=True)
 
 
 def _rank_of_cause(problem: HostFailure) -> tuple[bool, bool]:

@@ -20,12 +20,12 @@ from support.rig import Rig, RigHost
 from runners.hosts.host import Host
 from runners.launch.direct import Ssh
 from runners.launch.reach import Reach
+from runners.launch.seat import HostFailure
 from runners.runner import EnvironmentProblem
 from runners.tcpstore import meeting
 from runners.tcpstore.crew import Crew
 from runners.tcpstore.figures import Start
 from runners.tcpstore.job import Job
-from runners.tcpstore.seat import HostFailure
 
 pytestmark = [pytest.mark.system, pytest.mark.root]
 

@@ -7,8 +7,9 @@ from contextlib import closing
 import pytest
 
 from runners.hosts.host import Host
+from runners.launch.crew import Unreachable
 from runners.launch.direct import Local
-from runners.tcpstore.crew import Crew, Unreachable
+from runners.tcpstore.crew import Crew
 
 
 @pytest.mark.parametrize(
