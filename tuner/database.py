@@ -7,7 +7,9 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,15 +61,18 @@ def check_storage(where: str) -> None:
         check_file(path, create=True)
 
 
-def check_file(path: Path, *, create: bool) -> None:
-    """Says in a sentence what SQLAlchemy would say in a traceback, and touches no file that isn't ours to change."""
+def check_file(path: Path, *, create: bool, reading: bool = False) -> None:
+    """Says in a sentence what SQLAlchemy would say in a traceback, and touches no file that isn't ours to change.
+
+    ``reading``: nothing will be written.
+    """
     try:
-        _check_file(path, create=create)
+        _check_file(path, create=create, reading=reading)
     except OSError as error:
         raise WrongUsage(f"--storage {path}: can't be used ({error.strerror or error})") from None
 
 
-def _check_file(path: Path, *, create: bool) -> None:
+def _check_file(path: Path, *, create: bool, reading: bool) -> None:
     if path.is_dir():
         raise WrongUsage(f"--storage {path}: is a folder", "name a file in it, like studies.db")
     if path.exists() and not path.is_file():
@@ -84,7 +89,9 @@ def _check_file(path: Path, *, create: bool) -> None:
         if not os.access(path.parent, os.W_OK):
             raise WrongUsage(f"--storage {path}: its folder is not writable", "name a file in a folder of yours")
         return
-    if not os.access(path, os.R_OK | os.W_OK):
+    if reading and not os.access(path, os.R_OK):
+        raise WrongUsage(f"--storage {path}: is not readable", f"chmod u+r {path}, or another --storage")
+    if not reading and not os.access(path, os.R_OK | os.W_OK):
         raise WrongUsage(f"--storage {path}: is not readable and writable", f"chmod u+rw {path}, or another --storage")
     with path.open("rb") as file:
         start = file.read(16)
@@ -102,6 +109,19 @@ def _holds_studies(path: Path) -> bool:
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         return not tables or {"studies", "trials", "alembic_version"} <= tables
     return True
+
+
+@contextlib.contextmanager
+def as_it_is_now(path: Path) -> Iterator[Path]:
+    """``path``, or a copy of it where it may only be read: SQLite writes beside a file even to read what its log holds."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="clustertune-") as folder:
+        for name in (path.name, f"{path.name}-wal"):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(path.with_name(name), Path(folder) / name)
+        yield Path(folder) / path.name
 
 
 @contextlib.contextmanager

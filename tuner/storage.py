@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.database import check_file, connect_storage, one_at_a_time, shown, sqlite_path, translated
+from tuner.database import as_it_is_now, check_file, connect_storage, one_at_a_time, shown, sqlite_path, translated
 from tuner.errors import NotUsable, WrongUsage
 from tuner.study import ANSWER, HEADER, Header, Study, read_header, to_json
 
@@ -25,15 +26,22 @@ class Listed:
 
 
 class Storage:
-    """An open storage: a SQLite path, ``sqlite:///``, ``postgresql://`` or ``mysql://``. Raises WrongUsage or NotUsable."""
+    """An open storage: a SQLite path, ``sqlite:///``, ``postgresql://`` or ``mysql://``. Raises WrongUsage or NotUsable.
 
-    def __init__(self, where: str, *, create: bool = True) -> None:
+    ``reading``: it is there already and nothing will be written; a file that may only be read will do.
+    """
+
+    def __init__(self, where: str, *, create: bool = True, reading: bool = False) -> None:
         self.where = where
         self._path = sqlite_path(where)
-        if self._path is not None:
-            check_file(self._path, create=create)
-        with translated(where), one_at_a_time(self._path):
-            self._rdb = connect_storage(where, self._path)
+        with contextlib.ExitStack() as held:
+            if self._path is not None:
+                check_file(self._path, create=create and not reading, reading=reading)
+                if reading:
+                    self._path = held.enter_context(as_it_is_now(self._path))
+            with translated(where), one_at_a_time(self._path):
+                self._rdb = connect_storage(where, self._path)
+            self._held = held.pop_all()
         self._file = _identity(self._path)
 
     def create(self, name: str, header: Header) -> Study:
@@ -99,6 +107,7 @@ class Storage:
     def close(self) -> None:
         self._rdb.remove_session()
         self._rdb.engine.dispose()
+        self._held.close()
 
     def __enter__(self) -> Storage:
         return self

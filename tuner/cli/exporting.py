@@ -134,7 +134,7 @@ def _export(
         raise WrongUsage("the name of a study is missing", "`tune studies` lists them; --rollback FILE needs none")
     if format is not None and into is not None:
         raise WrongUsage("--format and --into can't be used together: the file to merge into has its own format")
-    with Storage(storage or default_storage(), create=False) as opened:
+    with Storage(storage or default_storage(), reading=True) as opened:
         answer = finished(opened.open(study))
     refuse_foreign(answer.target, options)
     result = export(answer, format, output, into, diff, options)

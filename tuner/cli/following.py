@@ -37,7 +37,7 @@ def studies(storage: options.StorageOption = None, as_json: options.AsJson = Fal
     from tuner.storage import Storage
 
     lines = []
-    with contextlib.suppress(NoStudies), Storage(storage or default_storage(), create=False) as opened:
+    with contextlib.suppress(NoStudies), Storage(storage or default_storage(), reading=True) as opened:
         lines = opened.listing()
     if as_json:
         from tuner import as_json as json_form
@@ -65,7 +65,7 @@ def show_study(
     from tuner.database import default_storage, spelled
     from tuner.storage import Storage
 
-    with Storage(storage or default_storage(), create=False) as opened:
+    with Storage(storage or default_storage(), reading=True) as opened:
         record = opened.open(study)
         space = targets.load(record.header.target).space
         answer = record.recommendation()
