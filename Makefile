@@ -28,7 +28,7 @@ unit: $(VENV)/.all
 
 # Real device I/O, real programs, DeepSpeed's real op.
 system: $(VENV)/.all $(VENV)/.op $(VENV)/.mpi
-	CLUSTERTUNE_TEST_MPI=$(CURDIR)/$(VENV)/mpi $(BIN)/pytest -m "system or slow"
+	CLUSTERTUNE_TEST_MPI=$(CURDIR)/$(VENV)/mpi $(BIN)/pytest -m "system or slow" --durations=20
 
 bench: $(VENV)/.all $(VENV)/.op
 	$(BIN)/python tests/benchmarks/bench_startup.py

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spaces import background
 from spaces.space import Config, Domain, Knob, Rule, Space, log2, off_or_log2
 from spaces.units import format_size, rough_size
 
@@ -69,6 +70,7 @@ SPACE = Space(
             unit="bytes",
             lowest=GRANTED,
         ),
+        background.max_background("the 50 that JuiceFS asks for", "pkg/fuse/fuse.go (MaxBackground)"),
     ),
 )
 
@@ -77,13 +79,15 @@ SPACE = Space(
 class Limits:
     """This machine and load: bytes that the mount may hold, of which ``cache`` go to a cache in memory.
 
-    ``largest`` is the size of the largest file that is read, None where it is not known.
+    ``largest`` is the size of the largest file that is read, None where it is not known. ``system`` and ``fusectl``: whether
+    the kernel's side of a mount may be changed, and whether its limit of requests can be.
     """
 
     memory: int
     cache: int = 0
     largest: int | None = None
     system: bool = False
+    fusectl: bool = True
 
 
 def held(config: Config, cache: int = 0) -> int:
@@ -98,6 +102,7 @@ def cost(config: Config) -> float:
         int(config["buffer_size"]) / _MIB
         + 0.1 * int(config["max_downloads"])
         + int(config["max_readahead"]) / _MIB / 8
+        + int(config["max_background"]) / 1024
         + unlike
     )
 
@@ -130,6 +135,9 @@ def for_machine(space: Space, limits: Limits) -> Space:
             return None
         return "the kernel reads no more than 128K ahead on a mount unless root raises it: --system"
 
+    def limited(config: Config) -> str | None:
+        return background.broken(config, system=limits.system, fusectl=limits.fusectl)
+
     def canonical(config: Config) -> Config:
         ahead = int(config["max_readahead"])
         values = [int(value) for value in space["max_readahead"].domain.values]
@@ -140,7 +148,9 @@ def for_machine(space: Space, limits: Limits) -> Space:
         Rule("the buffer fits the memory", fits),
         Rule("the window fits the buffer", _broken_window),
         Rule("the kernel grants the read-ahead", granted),
+        Rule("the kernel's limit of requests can be set", limited),
     )
+    space = space if limits.system else background.left_alone(space)
     return replace(space, rules=rules, canonical=canonical, cost=cost)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spaces import background
 from spaces.space import Config, Domain, Knob, Rule, Space, flag, log2, off_or_log2
 from spaces.units import format_size, rough_size
 
@@ -59,6 +60,7 @@ SPACE = Space(
             "rclone mount, --max-read-ahead; fs/fuse/inode.c",
             unit="bytes",
         ),
+        background.max_background("the kernel's own 12, as rclone does", "fs/fuse/inode.c (FUSE_DEFAULT_MAX_BACKGROUND)"),
         Knob(
             "async_read",
             flag(),
@@ -74,13 +76,15 @@ SPACE = Space(
 class Limits:
     """This machine and load: bytes that a setting may hold with ``open_files`` open, and what can't be had here.
 
-    ``largest`` is the size of the largest file that is read, None where it is not known.
+    ``largest`` is the size of the largest file that is read, None where it is not known. ``system`` and ``fusectl``: whether
+    the kernel's side of a mount may be changed, and whether its limit of requests can be.
     """
 
     open_files: int
     memory: int
     largest: int | None = None
     system: bool = False
+    fusectl: bool = True
 
 
 def held(config: Config, open_files: int, largest: int | None = None) -> int:
@@ -91,9 +95,10 @@ def held(config: Config, open_files: int, largest: int | None = None) -> int:
 
 
 def cost(config: Config) -> float:
-    """What a setting takes from the machine, for ties: memory of an open file in MiB, then connections."""
+    """What a setting takes from the machine, for ties: memory of an open file in MiB, then connections and requests."""
     unlike = sum(config[knob.name] != knob.default for knob in SPACE.knobs)
-    return held(config, 1) / _MIB + int(config["vfs_read_chunk_streams"]) + 0.1 * unlike
+    requests = int(config["max_background"]) / 1024
+    return held(config, 1) / _MIB + int(config["vfs_read_chunk_streams"]) + requests + 0.1 * unlike
 
 
 def for_machine(space: Space, limits: Limits) -> Space:
@@ -114,7 +119,13 @@ def for_machine(space: Space, limits: Limits) -> Space:
             return None
         return "the kernel reads no more than 128K ahead on a mount unless root raises it: --system"
 
+    def limited(config: Config) -> str | None:
+        return background.broken(config, system=limits.system, fusectl=limits.fusectl)
+
     def canonical(config: Config) -> Config:
+        if not config["async_read"] and 0 in space["max_background"].domain.values:
+            # Read-ahead then waits for each of its requests: none is in the background.
+            config = {**config, "max_background": 0}
         if limits.largest is None:
             return config
         chunk, streams = int(config["vfs_read_chunk_size"]), int(config["vfs_read_chunk_streams"])
@@ -132,7 +143,9 @@ def for_machine(space: Space, limits: Limits) -> Space:
     rules = (
         Rule("what it can hold fits the memory", fits),
         Rule("the kernel grants the read-ahead", granted),
+        Rule("the kernel's limit of requests can be set", limited),
     )
+    space = space if limits.system else background.left_alone(space)
     return replace(space, rules=rules, canonical=canonical, cost=cost)
 
 

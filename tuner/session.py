@@ -81,9 +81,9 @@ def opened(ask: Ask, reporter: Reporter, *, experience: bool = True) -> Iterator
         runner = ask.target.create(ask.options, space)
         # Before the runner touches anything: a file with the settings to beat may be the one that it tries others in.
         baseline, notes = _baseline(ask.target, request, ask.options)
+    with user_mistakes(), runner:
         # Knobs that the runner adds to the target's own begin with their defaults.
         baseline = {**runner.space.default, **baseline}
-    with user_mistakes(), runner:
         _refuse_empty(runner.space)
         warnings = _preflight(runner, reporter)
         for note in notes:

@@ -28,6 +28,15 @@ _USUAL_MEMORY = int(SPACE.default["direct_memory"])
 _HEAD = ["a study is running; this file is put back when it ends"]
 
 
+def within(narrowed: Space, limits: Limits) -> Space:
+    """``narrowed`` with the rules of ``limits``. Raises UsageError for a knob that was named and the version doesn't have."""
+    for knob in narrowed.knobs:
+        named = knob.domain != SPACE[knob.name].domain
+        if limits.version is not None and named and (why := why_not(knob.name, limits.version)):
+            raise UsageError(knob.option, "…", why)
+    return for_job(narrowed, limits)
+
+
 class AlluxioBackend:
     """See runners.mount.backend.Backend. With ``doctor`` neither mount nor version need be known."""
 
@@ -84,14 +93,9 @@ class AlluxioBackend:
                     f"{point} can't be mounted again: {failed.reason}", "mount it yourself, then try again"
                 )
 
-    def space(self, narrowed: Space, bounds: Bounds) -> Space:
-        version = self._setup.version
-        for knob in narrowed.knobs:
-            narrowed_to = knob.domain != SPACE[knob.name].domain
-            if version is not None and narrowed_to and (why := why_not(knob.name, version)):
-                raise UsageError(knob.option, "…", why)
-        limits = Limits(
-            version,
+    def limits(self, bounds: Bounds) -> Limits:
+        return Limits(
+            self._setup.version,
             bounds.open_files,
             bounds.largest,
             bounds.memory,
@@ -100,7 +104,12 @@ class AlluxioBackend:
             system=bounds.system,
             present=self._memory_now(),
         )
-        return for_job(narrowed, limits)
+
+    def space(self, narrowed: Space, bounds: Bounds) -> Space:
+        return within(narrowed, self.limits(bounds))
+
+    def changes(self) -> tuple[Path, ...]:
+        return (self._setup.site,) if self._setup.site is not None else ()
 
     def _memory_now(self) -> int | None:
         """The direct memory that the user's own FUSE process has."""
@@ -141,7 +150,7 @@ class AlluxioBackend:
                 f"{journal.path}: {error}", f"df -h {journal.path.parent}; tune lint {journal.path}"
             ) from None
 
-    def mount(self, config: Config, limit: float) -> AlluxioSession | Failure:
+    def mount(self, config: Config, limit: float, *, writable: bool = False) -> AlluxioSession | Failure:  # noqa: ARG002  as the user's own
         journal, maker = self._journal, self._maker
         assert journal is not None, "prepare comes first"
         assert maker is not None

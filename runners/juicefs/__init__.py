@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from runners.juicefs.options import Options
 from runners.runner import Problem, Runner
 from spaces.space import Space
+
+if TYPE_CHECKING:
+    from runners.mount.hosts.runner import HostsRunner
 
 OPTIONS = Options
 EXAMPLE = "tune juicefs --meta redis://meta:6379/1 --data training --jobs 4"
@@ -15,6 +20,9 @@ DEFAULTS = {"time": "10m"}
 def create(options: Options, space: Space) -> Runner:
     """A runner for ``space``, narrowed or not. Starts nothing. Raises UsageError and EnvironmentProblem."""
     from runners.juicefs.backend import JuicefsBackend
+
+    if options.hosts:
+        return _on_hosts(options, space)
     from runners.mount.runner import MountRunner
 
     return MountRunner.of(JuicefsBackend(options), options, space)
@@ -26,3 +34,11 @@ def doctor(options: Options) -> list[Problem]:
     from runners.mount.checks import doctor
 
     return doctor(lambda: JuicefsBackend(options, doctor=True), options)
+
+
+def _on_hosts(options: Options, space: Space) -> HostsRunner:
+    from runners.mount.hosts.fleet import Kind
+    from runners.mount.hosts.runner import HostsRunner
+    from spaces.juicefs import Limits, for_machine
+
+    return HostsRunner.of(Kind("juicefs", lambda told: Limits(**told), for_machine, ("META_PASSWORD",)), options, space)

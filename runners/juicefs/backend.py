@@ -104,16 +104,21 @@ class JuicefsBackend:
             )
         return [*found, *kernel.problems(system=self._options.system)]
 
-    def space(self, narrowed: Space, bounds: Bounds) -> Space:
+    def limits(self, bounds: Bounds) -> Limits:
         cache = 0 if bounds.work.warm else self._cache
-        limits = Limits(bounds.memory, cache, bounds.largest, bounds.system)
-        return for_machine(narrowed, limits)
+        return Limits(bounds.memory, cache, bounds.largest, bounds.system, kernel.fusectl())
+
+    def space(self, narrowed: Space, bounds: Bounds) -> Space:
+        return for_machine(narrowed, self.limits(bounds))
+
+    def changes(self) -> tuple[Path, ...]:
+        return ()
 
     def prepare(self, scratch: Path, *, warm: bool) -> None:
         self._scratch, self._warm = scratch, warm
         (scratch / "mnt").mkdir()
 
-    def command(self, config: Config, point: Path, cache: Path) -> list[str]:
+    def command(self, config: Config, point: Path, cache: Path, *, writable: bool = False) -> list[str]:
         """The mount program's arguments."""
         assert self._juicefs is not None
         # A cold mount's cache is in its own memory and ends with it: without any, JuiceFS turns prefetch off.
@@ -123,7 +128,7 @@ class JuicefsBackend:
             "mount",
             absolute(self._options.meta),
             str(point),
-            "--read-only",
+            *([] if writable else ["--read-only"]),
             "--no-usage-report",
             "--no-bgjob",
             "--backup-meta=0",
@@ -132,10 +137,10 @@ class JuicefsBackend:
             *flags(config),
         ]
 
-    def mount(self, config: Config, limit: float) -> JuicefsSession | Failure:
+    def mount(self, config: Config, limit: float, *, writable: bool = False) -> JuicefsSession | Failure:
         assert self._scratch is not None, "prepare comes first"
         point = self._scratch / "mnt"
-        argv = self.command(config, point, self._scratch / "cache")
+        argv = self.command(config, point, self._scratch / "cache", writable=writable)
         program = start(argv, point, mark_of(self._scratch.parent), env=environment(), cwd=self._scratch)
         if isinstance(program, Failure):
             return program
@@ -151,23 +156,21 @@ class JuicefsBackend:
 
     def _proven(self, config: Config, program: MountProgram) -> JuicefsSession | Failure:
         """The session, once the mount itself has said what it runs with."""
+        asked = int(config["kernel_read_ahead"]), int(config["max_background"])
         try:
-            if int(config["kernel_read_ahead"]) > kernel.READ_AHEAD:
-                kernel.set_read_ahead(program.point, int(config["kernel_read_ahead"]))
+            kernel.give(program.point, *asked)
             with Guard(_ASK, program.kill):
                 live: dict[str, Any] = json.loads((program.point / ".config").read_text())
-            ahead = kernel.read_ahead(program.point)
+            given, not_given = kernel.given(program.point, *asked)
         except (OSError, ValueError) as error:
             said = last_line(program.log)
             reason = f"the mount does not tell its settings: {error}{f' ({said})' if said else ''}"
             return Failure("crash", reason, program.log)
         chunk = live.get("Chunk") or {}
-        wrong = differences(config, chunk)
-        if ahead != int(config["kernel_read_ahead"]):
-            wrong.append(f"the kernel was to read {config['kernel_read_ahead']} bytes ahead and reads {ahead}")
+        wrong = [*differences(config, chunk), *not_given]
         if wrong:
             return Failure("wrong", f"JuiceFS runs with other values than it was given: {'; '.join(wrong)}", program.log)
-        told: dict[str, Json] = {name: config[name] for name in config}
+        told: dict[str, Json] = {**config, **given}
         block = chunk.get("BlockSize")
         compressed = (live.get("Format") or {}).get("Compression") or "none"
         told |= {"block_size": block, "compression": compressed, "cache": "disk" if self._warm else "memory"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from runners.mount.work import Bounds
 from runners.runner import Failure, Json, Problem
@@ -57,15 +57,22 @@ class Backend(Protocol):
     def problems(self) -> list[Problem]:
         """What stands in the way on this machine, each with its mend; cheap. Clears what killed runs left of its own."""
 
+    def limits(self, bounds: Bounds) -> Any:
+        """What this machine and load allow: the target's own dataclass, of values that JSON can hold."""
+
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
-        """``narrowed`` with the rules of this machine and load. Called again when more is known; the same rule names then."""
+        """``narrowed`` with the rules of these limits. Called again when more is known; the same rule names then."""
+
+    def changes(self) -> Sequence[Path]:
+        """Files of the user's that are other ones while a study runs: hosts that are tuned together can't share them."""
 
     def prepare(self, scratch: Path, *, warm: bool) -> None:
         """Called once before the first mount; ``scratch`` is an empty folder of ours. Raises EnvironmentProblem."""
 
-    def mount(self, config: Config, limit: float) -> Session | Failure:
+    def mount(self, config: Config, limit: float, *, writable: bool = False) -> Session | Failure:
         """A fresh mount that runs with ``config``, its own caches empty unless ``warm``; proven, or a Failure.
 
+        It can be read only, unless ``writable``: for data of ours alone.
         Never more than ``limit`` seconds. Failure "wrong" where the program runs with other values than were set.
         """
 

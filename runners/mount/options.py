@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from runners.mount import generated
 from runners.mount.work import Work
 from runners.options import option
 from runners.runner import UsageError
-from spaces.units import parse_duration, parse_size
+from spaces.units import format_size, parse_duration, parse_size
 
 Pattern = Literal["sequential", "random"]
 
@@ -28,6 +29,10 @@ class LoadOptions:
     data: str = field(
         default="",
         metadata=option("What is read: a file, folder or pattern inside the mount; the largest files, if none.", "PATH"),
+    )
+    generate: str = field(
+        default="",
+        metadata=option("Write a data set of this size into what is mounted, read that, and remove it at the end.", "SIZE"),
     )
     pattern: Pattern = field(
         default="sequential",
@@ -52,7 +57,8 @@ class LoadOptions:
         metadata=option("Folder for mount points and caches of ours; the system's temporary folder, if none.", "DIR"),
     )
     system: bool = field(
-        default=False, metadata=option("Tune what the kernel grants a mount, too: read-ahead beyond 128K (needs root).")
+        default=False,
+        metadata=option("Tune what the kernel grants a mount, too: read-ahead beyond 128K, requests under way (needs root)."),
     )
     accelerators: int = field(default=1, metadata=option("Accelerators that dlio emulates.", "N"))
     tune_reader: bool = field(
@@ -60,6 +66,18 @@ class LoadOptions:
         metadata=option("Tune dlio's reader together with the mount, as far as MLPerf's CLOSED division allows it."),
     )
     open: bool = field(default=False, metadata=option("With --tune-reader: what the OPEN division allows, too."))
+    hosts: str = field(
+        default="",
+        metadata=option(
+            "Client hosts that mount and read together: a hosts file, an Ansible inventory, or names like a,b. Without any, "
+            "this machine alone.",
+            "FILE|LIST",
+        ),
+    )
+    ssh: str = field(default="ssh", metadata=option("The ssh command, with options that it needs.", "COMMAND"))
+    python: str = field(
+        default="", metadata=option("The Python 3.10 or newer that is started on the hosts; python3, if none.", "PROGRAM")
+    )
     load_option: list[str] = field(
         default_factory=list,
         metadata=option("Handed on to the load as it is, like reader.read_threads=8 for dlio; may be repeated.", "NAME=VALUE"),
@@ -85,6 +103,7 @@ def work_of(options: LoadOptions) -> Work:
     memory = _size("memory", options.memory) if options.memory else None
     if memory is not None and memory < 1 << 20:
         raise UsageError("memory", options.memory, "must be at least 1M")
+    generate = _generated(options)
     return Work(
         pattern=options.pattern,
         block_size=block,
@@ -92,12 +111,28 @@ def work_of(options: LoadOptions) -> Work:
         seconds=seconds,
         warm=options.warm,
         direct=options.direct,
-        data=_inside(options.data),
+        data=generated.folder_name() if generate else _inside(options.data),
         memory=memory,
         accelerators=options.accelerators,
         extra=tuple(_pair(text) for text in options.load_option),
         reader=("open" if options.open else "closed") if options.tune_reader else "",
+        generate=generate,
     )
+
+
+def _generated(options: LoadOptions) -> int:
+    if not options.generate:
+        return 0
+    size = _size("generate", options.generate)
+    if not generated.SMALLEST <= size <= generated.LARGEST:
+        smallest, largest = format_size(generated.SMALLEST), format_size(generated.LARGEST)
+        raise UsageError("generate", options.generate, f"must be from {smallest} to {largest}")
+    if options.data:
+        raise UsageError("generate", options.generate, "makes what is read, and --data names something else: leave one out")
+    if options.load not in ("auto", "fio", "torch"):
+        why = f"makes plain files; those of --load {options.load} are made by tune mlperf run --files N"
+        raise UsageError("generate", options.generate, why)
+    return size
 
 
 def _size(name: str, text: str) -> int:

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from runners.launch.marks import MARK
 from runners.limits import available_memory
-from runners.mount import honest, leftovers
+from runners.mount import generated, honest, leftovers
 from runners.mount.backend import Backend, Session
 from runners.mount.counters import processor_time, processors_busy
 from runners.mount.guard import Guard
@@ -34,6 +35,7 @@ from runners.runner import (
 )
 from runners.scratch import Scratch
 from spaces.space import Config, Space
+from spaces.units import format_size
 
 # For the first look at the data: a mount, a listing of a remote folder.
 _LOOK = 60.0
@@ -56,8 +58,11 @@ class MountRunner(WritesNothing):
         memory = self._work.memory if self._work.memory is not None else (available_memory() or 1 << 30) // 2
         self._bounds = Bounds(self._work, load.open_files, memory, system=options.system)
         self.message: Callable[[str], None] = lambda _text: None
+        # Called between mounting and reading: hosts that read together wait for each other there.
+        self.before_reading: Callable[[], None] = lambda: None
         self._scratch: Scratch | None = None
         self._chosen: dict[str, Json] = {}
+        self._generated = generated.DataSet(self._work.generate, self._work.jobs)
         self._space: Space | None = None
         self._reader = load if self._work.reader and isinstance(load, TunableLoad) else None
 
@@ -85,8 +90,13 @@ class MountRunner(WritesNothing):
             self._space = self._reader.extend(own) if self._reader is not None else own
         return self._space
 
+    def limits(self) -> Any:
+        """What is known by now of what the back end's settings must keep to; see Backend.limits."""
+        return self.backend.limits(replace(self._bounds, largest=self.load.largest))
+
     def facts(self) -> Mapping[str, Json]:
-        return {**self.backend.facts(), **self.load.facts()}
+        made: dict[str, Json] = {"generated": self._generated.size} if self._generated.size else {}
+        return {**self.backend.facts(), **self.load.facts(), **made}
 
     def check(self) -> list[Problem]:
         """Also mounts once and looks at the data, where nothing stands in the way; clears what killed runs left."""
@@ -94,9 +104,14 @@ class MountRunner(WritesNothing):
         found = [*self.backend.problems(), *self.load.problems()]
         if not any(problem.severity == "error" for problem in found):
             self._open()
-            if not self._chosen:
+            if not self._chosen and not self._generated.size:
                 self._look()
         return found
+
+    def recover(self) -> None:
+        """Clears what killed runs left, and puts back what they changed."""
+        leftovers.clear(self._parent)
+        self.backend.problems()
 
     def _open(self) -> None:
         """The scratch folder. Raises EnvironmentProblem."""
@@ -119,6 +134,7 @@ class MountRunner(WritesNothing):
         try:
             with Guard(_LOOK, session.kill) as guard:
                 try:
+                    left = not self._generated.ours and generated.left_by_the_dead(session.folder)
                     self._chosen = dict(self.load.choose(self._load_place(session)))
                 except OSError as error:
                     late = f" within {_LOOK:.0f} s" if guard.expired else ""
@@ -126,6 +142,15 @@ class MountRunner(WritesNothing):
         finally:
             session.close()
         self._space = None
+        if left:
+            generated.clear(self.backend, self._narrowed.default)
+
+    def bytes_to_prepare(self) -> int:
+        return self._generated.size
+
+    @property
+    def bytes_prepared(self) -> int:
+        return self._generated.size if self._generated.ours else 0
 
     def _load_place(self, session: Session, mark: Callable[[], object] = lambda: None) -> Place:
         assert self._scratch is not None
@@ -134,6 +159,9 @@ class MountRunner(WritesNothing):
 
     def prepare(self) -> None:
         self._open()
+        if self._generated.size and not self._generated.ours:
+            self.message(f"writing {format_size(self._generated.size)} into {generated.folder_name()} of what is mounted")
+            self._generated.make(self.backend, self._narrowed.default)
         if not self._chosen:
             self._look()
 
@@ -155,6 +183,7 @@ class MountRunner(WritesNothing):
         try:
             if self._reader is not None:
                 self._reader.read_with(config)
+            self.before_reading()
             left = limit - (time.monotonic() - begun)
             busy = processor_time()
             with Guard(left, session.kill) as guard, Meter(session) as meter:
@@ -242,6 +271,7 @@ class MountRunner(WritesNothing):
         scratch, self._scratch = self._scratch, None
         try:
             self.load.close()
+            self._generated.unmake(self.backend, self._narrowed.default)
         finally:
             try:
                 self.backend.close()

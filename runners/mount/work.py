@@ -14,7 +14,8 @@ class Work:
     """The load options in numbers: ``block_size`` and ``memory`` in bytes (None: not given), ``seconds`` of reading.
 
     ``data`` is a path or pattern below the mount, "" for the largest files. ``extra`` is the load's own business. ``reader``
-    is the division of MLPerf that a load's own knobs keep to, "" where they are not tuned.
+    is the division of MLPerf that a load's own knobs keep to, "" where they are not tuned. ``generate`` are the bytes of a set
+    that is made for the study, 0 where the data are the user's.
     """
 
     pattern: Literal["sequential", "random"] = "sequential"
@@ -28,6 +29,7 @@ class Work:
     accelerators: int = 1
     extra: tuple[tuple[str, str], ...] = ()
     reader: str = ""
+    generate: int = 0
 
 
 @dataclass(frozen=True, slots=True)

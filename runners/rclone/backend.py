@@ -117,8 +117,14 @@ class RcloneBackend:
         config = [f"--config={Path(self._options.config).absolute()}"] if self._options.config else []
         return [*config, "--ask-password=false"]
 
+    def limits(self, bounds: Bounds) -> Limits:
+        return Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system, kernel.fusectl())
+
     def space(self, narrowed: Space, bounds: Bounds) -> Space:
-        return for_machine(narrowed, Limits(bounds.open_files, bounds.memory, bounds.largest, bounds.system))
+        return for_machine(narrowed, self.limits(bounds))
+
+    def changes(self) -> tuple[Path, ...]:
+        return ()
 
     def prepare(self, scratch: Path, *, warm: bool) -> None:
         self._scratch, self._warm = scratch, warm
@@ -126,7 +132,7 @@ class RcloneBackend:
         if len(os.fsencode(scratch / "rc.sock")) > _SOCKET:
             raise EnvironmentProblem(f"the path {scratch} is too long for a socket", "--scratch DIR with a shorter path")
 
-    def command(self, config: Config, point: Path, socket: Path, cache: Path) -> list[str]:
+    def command(self, config: Config, point: Path, socket: Path, cache: Path, *, writable: bool = False) -> list[str]:
         """The mount program's arguments."""
         assert self._rclone is not None
         return [
@@ -135,7 +141,7 @@ class RcloneBackend:
             absolute(self._options.remote),
             str(point),
             *self._own(),
-            "--read-only",
+            *([] if writable else ["--read-only"]),
             f"--vfs-cache-mode={'full' if self._warm else 'off'}",
             f"--cache-dir={cache}",
             "--rc",
@@ -144,12 +150,12 @@ class RcloneBackend:
             *flags(config),
         ]
 
-    def mount(self, config: Config, limit: float) -> RcloneSession | Failure:
+    def mount(self, config: Config, limit: float, *, writable: bool = False) -> RcloneSession | Failure:
         assert self._scratch is not None, "prepare comes first"
         point, socket = self._scratch / "mnt", self._scratch / "rc.sock"
         with suppress(FileNotFoundError):
             socket.unlink()
-        argv = self.command(config, point, socket, self._scratch / "cache")
+        argv = self.command(config, point, socket, self._scratch / "cache", writable=writable)
         program = start(argv, point, mark_of(self._scratch.parent), env=environment(os.environ), cwd=self._scratch)
         if isinstance(program, Failure):
             return program
@@ -164,24 +170,21 @@ class RcloneBackend:
 
     def _proven(self, config: Config, program: MountProgram, socket: Path) -> RcloneSession | Failure:
         """The session, once the mount itself has said what it runs with."""
+        asked = int(config["max_read_ahead"]), int(config["max_background"])
         try:
-            if int(config["max_read_ahead"]) > kernel.READ_AHEAD:
-                kernel.set_read_ahead(program.point, int(config["max_read_ahead"]))
+            kernel.give(program.point, *asked)
             options = call(socket, "options/get")
             options["vfs"] = call(socket, "vfs/stats").get("opt", {})
-            ahead = kernel.read_ahead(program.point)
+            given, not_given = kernel.given(program.point, *asked)
         except OSError as error:
             said = last_line(program.log)
             return Failure(
                 "crash", f"the mount does not answer: {error.strerror or error}{f' ({said})' if said else ''}", program.log
             )
-        wrong = differences(config, options)
-        if ahead != int(config["max_read_ahead"]):
-            wrong.append(f"the kernel was to read {config['max_read_ahead']} bytes ahead and reads {ahead}")
+        wrong = [*differences(config, options), *not_given]
         if wrong:
             return Failure("wrong", f"rclone runs with other values than it was given: {'; '.join(wrong)}", program.log)
-        live = {**config, "kernel_read_ahead": ahead}
-        return RcloneSession(program, socket, live, cached=self._warm)
+        return RcloneSession(program, socket, {**config, **given}, cached=self._warm)
 
     def close(self) -> None:
         """Each mount is closed by itself, and the scratch folder is the runner's."""

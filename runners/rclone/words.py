@@ -32,8 +32,8 @@ _IN_ADDRESS = re.compile(r"://[^/@:]*:[^@]*@|[?&][^=&]*(?:pass|secret|key|token|
 
 
 def flags(config: Config) -> list[str]:
-    """``config`` as options of rclone mount."""
-    return [f"--{name.replace('_', '-')}={spelled(value, SPACE[name].unit)}" for name, value in config.items()]
+    """``config`` as options of rclone mount; what only the kernel has is none."""
+    return [f"--{name.replace('_', '-')}={spelled(config[name], SPACE[name].unit)}" for name in config if name in LIVE]
 
 
 def spelled(value: Value, unit: str) -> str:
@@ -48,8 +48,8 @@ def spelled(value: Value, unit: str) -> str:
 def differences(config: Config, live: Mapping[str, Any]) -> list[str]:
     """Sentences for what a mount does otherwise than it was told; ``live`` is by section, as options/get gives it."""
     found = []
-    for name, value in config.items():
-        section, key = LIVE[name]
+    for name, (section, key) in LIVE.items():
+        value = config[name]
         now = (live.get(section) or {}).get(key)
         if now != value or isinstance(now, bool) != isinstance(value, bool):
             found.append(f"--{name.replace('_', '-')} was set to {value} and is {now!r}")

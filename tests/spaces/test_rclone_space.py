@@ -36,6 +36,28 @@ def test_the_kernel_grants_more_read_ahead_to_root_only() -> None:
     assert not for_machine(SPACE, Limits(1, BIG, system=True)).broken(wide)
 
 
+def test_root_alone_sets_the_requests_in_the_background() -> None:
+    many = config(max_background=64)
+    assert "--system" in for_machine(SPACE, Limits(1, BIG)).broken(many)[0]
+    assert not for_machine(SPACE, Limits(1, BIG, system=True)).broken(many)
+    unseen = for_machine(SPACE, Limits(1, BIG, system=True, fusectl=False))
+    assert unseen.broken(many)[0].endswith(": mount -t fusectl fusectl /sys/fs/fuse/connections")
+    assert not unseen.broken(SPACE.default)
+    assert cost(SPACE.default) < cost(many) < cost(config(max_background=512))
+
+
+def test_who_is_not_root_draws_nothing_in_vain() -> None:
+    assert {each["max_background"] for each in for_machine(SPACE, Limits(1, BIG)).configs()} == {0}
+    asked = for_machine(SPACE.narrow({"max_background": "64"}), Limits(1, BIG))
+    assert asked.configs() == [], "what was asked for is refused, not exchanged"
+
+
+def test_reads_that_wait_leave_nothing_in_the_background() -> None:
+    space = for_machine(SPACE, Limits(1, BIG, system=True))
+    assert space.canonical(config(max_background=64))["max_background"] == 64
+    assert space.canonical(config(max_background=64, async_read=False))["max_background"] == 0
+
+
 @pytest.mark.parametrize(
     ("streams", "chunk", "folded"),
     [

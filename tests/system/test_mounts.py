@@ -21,8 +21,8 @@ from support.store import SECRET, Store, program, store
 
 from runners import juicefs, rclone
 from runners.launch.marks import holders
-from runners.mount import leftovers
-from runners.mount.kernel import read_ahead
+from runners.mount import generated, leftovers
+from runners.mount.kernel import Background, background, fusectl, read_ahead
 from runners.mount.loads import Place, rate
 from runners.mount.loads.fio import FioLoad
 from runners.mount.runner import MountRunner
@@ -32,6 +32,7 @@ from runners.mounts import read_mounts
 from runners.rclone.rc import call
 from runners.rclone.words import differences
 from runners.runner import Failure, Json, Measurement
+from spaces.background import CONNECTIONS, MOUNT_FUSECTL
 from spaces.juicefs import SPACE as JUICEFS
 from spaces.rclone import SPACE as RCLONE
 from spaces.space import Config
@@ -42,6 +43,8 @@ from tuner.recommendation import Gain, Recommendation
 pytestmark = pytest.mark.system
 
 MIB = 1 << 20
+# What a mount has of the kernel where nothing is asked for (fs/fuse/inode.c), or what its program asks for.
+OWN_BACKGROUND = {"rclone": 12, "juicefs": 50}
 FILES = {f"part{number}.bin": 48 * MIB for number in range(2)}
 
 
@@ -372,24 +375,41 @@ def test_a_warm_mount_answers_from_its_own_cache(target: str, slow: Store, meta:
     assert second.evidence["bytes_from_store"] < 0.1 * second.evidence["bytes_read"]
 
 
+@pytest.fixture(scope="module")
+def connections() -> Iterator[None]:
+    """The kernel shows its FUSE mounts, which takes a mount by root where nothing like systemd has made it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to change the kernel's side of a mount")
+    own = not fusectl()
+    if own:
+        subprocess.run(MOUNT_FUSECTL.split(), check=True)
+    yield
+    if own:
+        subprocess.run(["umount", CONNECTIONS], check=True)
+
+
 @pytest.mark.root
+@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("target", ["rclone", "juicefs"])
 def test_root_may_have_more_read_ahead(target: str, slow: Store, meta: str, scratch: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to raise the kernel's read-ahead")
     common: dict[str, Any] = {"load": "fio", "jobs": 1, "read_time": "1s", "scratch": str(scratch), "system": True}
     if target == "rclone":
         made = rclone.create(rclone.Options(remote="slow:data", config=str(slow.config), **common), RCLONE)
-        config: Config = {**RCLONE.default, "max_read_ahead": 2 * MIB}
+        config: Config = {**RCLONE.default, "max_read_ahead": 2 * MIB, "max_background": 64}
+        own = {**RCLONE.default, "max_read_ahead": 2 * MIB}
     else:
         made = juicefs.create(juicefs.Options(meta=meta, **common), JUICEFS)
-        config = {**JUICEFS.default, "kernel_read_ahead": 2 * MIB}
+        config = {**JUICEFS.default, "kernel_read_ahead": 2 * MIB, "max_background": 64}
+        own = {**JUICEFS.default, "kernel_read_ahead": 2 * MIB}
     with made:
         made.check()
         made.prepare()
-        found = made.measure(config, 60.0)
+        found, alone = made.measure(config, 60.0), made.measure(own, 60.0)
     assert isinstance(found, Measurement), found
+    assert isinstance(alone, Measurement), alone
     assert found.evidence["live"]["kernel_read_ahead"] == 2 * MIB
+    assert (found.evidence["live"]["max_background"], found.evidence["live"]["kernel_max_background"]) == (64, 64)
+    assert alone.evidence["live"]["kernel_max_background"] == OWN_BACKGROUND[target]
 
 
 def test_torch_reads_through_a_mount(slow: Store, scratch: Path) -> None:
@@ -446,15 +466,15 @@ def test_rclone_obeys_the_emitted_variables(slow: Store, point: Path, tmp_path: 
 
 
 @pytest.mark.root
+@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("target", ["rclone", "juicefs"])
 def test_the_emitted_script_mounts(target: str, slow: Store, meta: str, point: Path, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to raise the kernel's read-ahead")
+    more = {"max_background": 64}
     if target == "rclone":
-        config: Config = {**RCLONE.default, "vfs_read_chunk_streams": 4, "max_read_ahead": 2 * MIB}
+        config: Config = {**RCLONE.default, **more, "vfs_read_chunk_streams": 4, "max_read_ahead": 2 * MIB}
         answer = recommended(target, config, remote="slow:data", config=str(slow.config))
     else:
-        config = {**JUICEFS.default, "max_readahead": 16 * MIB, "kernel_read_ahead": 2 * MIB}
+        config = {**JUICEFS.default, **more, "max_readahead": 16 * MIB, "kernel_read_ahead": 2 * MIB}
         answer = recommended(target, config, meta=meta)
     (text,) = targets.load(target).exporter.render(answer, "script", {"mount_point": str(point)}).values()
     if target == "juicefs":  # whose own places are those of the machine
@@ -470,6 +490,7 @@ def test_the_emitted_script_mounts(target: str, slow: Store, meta: str, point: P
     assert mounted(point)
     assert sorted(each.name for each in point.iterdir() if not each.name.startswith(".")) == sorted(FILES)
     assert read_ahead(point) == 2 * MIB
+    assert background(point) == Background(64, 48)
     if target == "juicefs":
         live = json.loads((point / ".config").read_text())["Chunk"]
         assert live["Readahead"] == 16 * MIB
@@ -513,3 +534,59 @@ def test_the_examples_run_as_they_stand(target: str, slow: Store, meta: str, tmp
     assert "KiB" in done.stdout if target == "rclone" else "MiB" in done.stdout
     assert "Traceback" not in done.stderr
     assert SECRET not in done.stdout + done.stderr
+
+
+# -- a data set of ours ------------------------------------------------------------------------------------------------------
+
+
+def ours_in(slow: Store) -> list[str]:
+    """What is beside the users' files in the bucket that rclone mounts."""
+    return sorted(path.name for path in slow.folder.rglob("*") if path.is_file() and path.name not in FILES)
+
+
+@pytest.mark.parametrize("target", ["rclone", "juicefs"])
+def test_a_generated_set_is_read_and_taken_away(target: str, slow: Store, meta: str, scratch: Path, tmp_path: Path) -> None:
+    if target == "rclone":
+        words = ["rclone", "--remote", "quick:data", "--config", str(slow.config), "--scratch", str(scratch),
+                 "--buffer-size", "0,16M", "--async-read", "true", "--max-read-ahead", "128K"]  # fmt: skip
+    else:
+        words = ["juicefs", "--meta", meta, "--scratch", str(scratch), "--buffer-size", "64M", "--max-downloads", "200"]
+    words += ["--load", "fio", "--jobs", "2", "--read-time", "0.5s"]
+    code, out, err = tune([*words, "--generate", "48M", "--trials", "24", "--time", "4m", "--json"], tmp_path / "s.db")
+    assert code in (0, 3), err
+    answer = json.loads(out)
+    assert answer["evidence"]["measured"]["data"] == {"files": 16, "bytes": 48 * MIB, "largest_file": 3 * MIB}
+    assert answer["bytes_written"] == 48 * MIB
+    assert ours_in(slow) == []
+    code, out, err = tune([*words, "--data", "clustertune-data-*", "--time", "1m"], tmp_path / "s.db")
+    assert code == 2, err
+    assert "names no file" in err
+
+
+def test_what_a_killed_study_generated_is_removed_by_the_next(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    words = ["rclone", "--remote", "quick:data", "--config", str(slow.config), "--scratch", str(scratch), *COMMON]
+    process = started([*words, "--generate", "64M", "--time", "5m"], tmp_path / "s.db")
+    try:
+        wait_for(lambda: len(ours_in(slow)) >= 5)
+    finally:
+        process.kill()
+        process.communicate()
+    assert ours_in(slow)
+    full = slow.folder / "clustertune-data-of-somebody"
+    full.mkdir()
+    (full / "0.bin").write_bytes(b"mine")
+    tune([*words, "--data", "part0.bin", "--trials", "2", "--time", "2m"], tmp_path / "s.db")
+    assert ours_in(slow) == ["0.bin"]
+    shutil.rmtree(full)
+
+
+def test_a_set_that_is_in_use_is_left_alone(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    folder = slow.folder / generated.folder_name()
+    folder.mkdir()
+    (folder / "mine.bin").write_bytes(b"mine")
+    words = ["rclone", "--remote", "quick:data", "--config", str(slow.config), "--scratch", str(scratch), *COMMON]
+    code, _, err = tune([*words, "--generate", "64M", "--time", "2m"], tmp_path / "s.db")
+    assert code == 4, err
+    assert f"{folder.name} is in the store already" in err
+    assert (folder / "mine.bin").read_bytes() == b"mine"
+    shutil.rmtree(folder)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spaces.background import CONNECTIONS
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
+from tuner.exporters import mountkernel
 from tuner.recommendation import Recommendation
 
-# What the kernel gives every FUSE mount by itself.
-_GRANTED = 128 << 10
 _PLAIN = re.compile(r"[\w@+:,./=-]+", re.ASCII)
 
 
@@ -20,7 +20,8 @@ class Mount:
     """A mount to be written down: ``program`` mounts ``what`` on ``point`` with ``settings``, option by value.
 
     ``words`` are further options as they stand, ``variable`` is what a script calls ``what``, ``background`` how the program
-    is sent there, ``ready`` whether it tells systemd that it has mounted. ``read_ahead`` in bytes is the kernel's.
+    is sent there, ``ready`` whether it tells systemd that it has mounted. ``read_ahead`` in bytes and
+    ``max_background``, 0 for as it is, are the kernel's.
     """
 
     program: str
@@ -30,8 +31,13 @@ class Mount:
     variable: str
     background: str
     words: Sequence[str] = ()
-    read_ahead: int = _GRANTED
+    read_ahead: int = mountkernel.GRANTED
+    max_background: int = 0
     ready: bool = False
+
+    def as_root(self, point: str) -> list[str]:
+        """Shell commands that root runs once it is mounted on ``point``, a word of that shell."""
+        return mountkernel.commands(point, self.read_ahead, self.max_background)
 
 
 def head(recommendation: Recommendation, what: str) -> list[str]:
@@ -75,9 +81,10 @@ def script(mount: Mount, about: Sequence[str]) -> str:
         f"{name}=${{1:-{_quoted(mount.what)}}}\npoint=${{2:-{_quoted(mount.point)}}}\n"
         'mkdir -p "$point"\n' + " \\\n    ".join(words) + "\n"
     )
-    if mount.read_ahead > _GRANTED:
-        text += "# The kernel gives a mount no more than 128K of read-ahead by itself; this takes root.\n"
-        text += f'echo {mount.read_ahead >> 10} >"/sys/class/bdi/$(mountpoint -d "$point")/read_ahead_kb"\n'
+    if commands := mount.as_root('"$point"'):
+        needs = f"; max_background needs fusectl on {CONNECTIONS}" if mount.max_background else ""
+        text += f"# The kernel gives a mount no more of this by itself: it takes root{needs}.\n"
+        text += "".join(f"{command}\n" for command in commands)
     return text
 
 
@@ -91,9 +98,9 @@ def unit(mount: Mount, about: Sequence[str]) -> str:
         f"{_unit_word(mount.what)} {point}",
     ]
     raised = ""
-    if mount.read_ahead > _GRANTED:
-        wait = "" if mount.ready else 'until mountpoint -q "$$1"; do sleep 0.2; done; '
-        line = f'{wait}echo {mount.read_ahead >> 10} >/sys/class/bdi/$$(mountpoint -d "$$1")/read_ahead_kb'
+    if commands := mount.as_root('"$1"'):
+        wait = "" if mount.ready else 'until mountpoint -q "$1"; do sleep 0.2; done; '
+        line = f"{wait}{' && '.join(commands)}".replace("$", "$$")
         raised = f"ExecStartPost=+/bin/sh -c '{line}' sh {point}\n"
     return (
         f"{comments(about)}[Unit]\nDescription={mount.program} mount\nWants=network-online.target\n"
@@ -107,12 +114,15 @@ def fstab(mount: Mount, about: Sequence[str], options: Sequence[str]) -> str:
     """A line for fstab; ``options`` come before the settings."""
     if bad := [word for word in options if "," in word or not word.isprintable()]:
         raise WrongUsage(f"--format fstab: {bad[0]!r} holds a comma, which fstab can't.", "take another format")
-    note = ""
-    if mount.read_ahead > _GRANTED:
-        line = f"echo {mount.read_ahead >> 10} >/sys/class/bdi/$(mountpoint -d {mount.point})/read_ahead_kb"
-        note = comments([f"Once mounted, as root: {line}"])
     chosen = ",".join(["_netdev", "nofail", *options, *(f"{option}={value}" for option, value in mount.settings.items())])
-    return f"{comments(about)}{note}{_field(mount.what)} {_field(mount.point)} {mount.program} {_field(chosen)} 0 0\n"
+    above = comments([*about, *by_hand(mount)])
+    return f"{above}{_field(mount.what)} {_field(mount.point)} {mount.program} {_field(chosen)} 0 0\n"
+
+
+def by_hand(mount: Mount) -> list[str]:
+    """Comments for files that can't say what root runs once it is mounted."""
+    commands = mount.as_root(_quoted(mount.point))
+    return [f"Once mounted, as root: {'; '.join(commands)}"] if commands else []
 
 
 def _quoted(word: str) -> str:

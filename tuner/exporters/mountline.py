@@ -56,7 +56,8 @@ def commands(text: str, program: str) -> list[Command]:
                 )
             )
             continue
-        if match := call.search(line):
+        # A unit's description may name what it does, and does nothing itself.
+        if (match := call.search(line)) and not line.lstrip().startswith("Description="):
             end = place
             while lines[end][2].rstrip().endswith("\\") and end + 1 < len(lines):
                 end += 1

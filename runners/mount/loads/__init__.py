@@ -94,15 +94,21 @@ class TunableLoad(Load, Protocol):
         """The values for the next ``run``; ``config`` holds the mount's too."""
 
 
+def chosen(name: str) -> str:
+    """The load that --load ``name`` means here. Raises UsageError."""
+    found = ("torch" if importlib.util.find_spec("torch") else "fio") if name == "auto" else name
+    if found not in LOADS:
+        raise UsageError("load", name, f"is none of auto, {', '.join(LOADS)}")
+    return found
+
+
 def create(name: str, work: Work) -> Load:
     """The load that --load names. Raises UsageError."""
-    chosen = ("torch" if importlib.util.find_spec("torch") else "fio") if name == "auto" else name
-    if chosen not in LOADS:
-        raise UsageError("load", name, f"is none of auto, {', '.join(LOADS)}")
-    if work.reader and LOADS[chosen] != "dlio":
-        raise UsageError("load", chosen, "has no reader that --tune-reader could tune; dlio and MLPerf's workloads have")
-    module = importlib.import_module(f"{__name__}.{LOADS[chosen]}")
-    return cast(Load, module.create(chosen, work))
+    load = chosen(name)
+    if work.reader and LOADS[load] != "dlio":
+        raise UsageError("load", load, "has no reader that --tune-reader could tune; dlio and MLPerf's workloads have")
+    module = importlib.import_module(f"{__name__}.{LOADS[load]}")
+    return cast(Load, module.create(load, work))
 
 
 def rate(epochs: Sequence[Epoch]) -> tuple[dict[str, float], tuple[float, ...]]:

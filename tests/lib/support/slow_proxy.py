@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that is slow on purpose: slow_proxy.py PORT TARGET_PORT DELAY RATE [LINK].
+"""A TCP proxy on loopback, or on ADDRESS, that is slow on purpose: slow_proxy.py PORT TARGET_PORT DELAY RATE [LINK [ADDRESS]].
 
 DELAY seconds pass before the first byte of each answer, RATE bytes a second go through each connection and LINK through all of
 them (0: no limit). What the client sends is not held up.
@@ -35,13 +35,13 @@ class Pace:
 
 
 class Proxy:
-    def __init__(self, target: int, delay: float, rate: float, link: float) -> None:
-        self._target, self._delay, self._rate = target, delay, rate
+    def __init__(self, address: str, target: int, delay: float, rate: float, link: float) -> None:
+        self._address, self._target, self._delay, self._rate = address, target, delay, rate
         self._link = Pace(link)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            far_reader, far_writer = await asyncio.open_connection(self._address, self._target)
             asked = asyncio.Event()
             ways = [
                 asyncio.ensure_future(self._there(reader, far_writer, asked)),
@@ -78,8 +78,9 @@ async def main() -> None:
     port, target = int(sys.argv[1]), int(sys.argv[2])
     delay, rate = float(sys.argv[3]), float(sys.argv[4])
     link = float(sys.argv[5]) if len(sys.argv) > 5 else 0.0
-    proxy = Proxy(target, delay, rate, link)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", port, limit=_PIECE)
+    address = sys.argv[6] if len(sys.argv) > 6 else "127.0.0.1"
+    proxy = Proxy(address, target, delay, rate, link)
+    server = await asyncio.start_server(proxy.serve, address, port, limit=_PIECE)
     async with server:
         await server.serve_forever()
 

@@ -1,4 +1,4 @@
-"""An object store behind a slow link, on this host: `rclone serve s3` on loopback behind a proxy that waits and throttles.
+"""An object store behind a slow link, here or on a host of a rig: `rclone serve s3` behind a proxy that waits and throttles.
 
 The kernel here may have no netem, so a small TCP proxy adds the time to the first byte of each answer and a rate for each
 connection. JuiceFS volumes are formatted on it. Everything is undone on leaving, also after a failure.
@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from runners.process import die_with
+from support.rig import RigHost
 
 BUCKET = "data"
 _PROXY = Path(__file__).with_name("slow_proxy.py")
@@ -34,6 +35,7 @@ class Store:
     root: Path
     port: int
     direct: int
+    address: str
     undo: ExitStack = field(repr=False)
 
     @property
@@ -57,7 +59,7 @@ class Store:
         """A volume on the store with ``files`` in it; its META-URL. Written by the quick way, read by the slow one."""
         juicefs = program("juicefs")
         meta = _META.format(self.root / "meta.db")
-        bucket = "http://127.0.0.1:{}/volume"
+        bucket = f"http://{self.address}:{{}}/volume"
         (self.root / "objects" / "volume").mkdir()
         run(juicefs, "format", "--storage", "minio", "--bucket", bucket.format(self.direct), "--block-size", block,
             "--trash-days", "0", "--access-key", "any", "--secret-key", SECRET, meta, "volume")  # fmt: skip
@@ -97,24 +99,31 @@ def can_mount() -> bool:
 
 
 @contextmanager
-def store(root: Path, *, delay: float = 0.020, rate: float = 15e6, link: float = 0.0) -> Iterator[Store]:
-    """``delay`` seconds to an answer's first byte, ``rate`` bytes a second for a connection, ``link`` for all (0: any)."""
+def store(
+    root: Path, *, delay: float = 0.020, rate: float = 15e6, link: float = 0.0, host: RigHost | None = None
+) -> Iterator[Store]:
+    """``delay`` seconds to an answer's first byte, ``rate`` bytes a second for a connection, ``link`` for all (0: any).
+
+    On ``host`` it is reached from all hosts of its rig.
+    """
+    address, inside = (host.address, host.inside) if host is not None else ("127.0.0.1", ())
     rclone = program("rclone")
     if not can_mount():
         pytest.skip("FUSE can't be used here")
     (root / "objects" / BUCKET).mkdir(parents=True)
     with ExitStack() as undo:
         direct, slow = free_port(), free_port()
-        _start(undo, root, rclone, "serve", "s3", "--addr", f"127.0.0.1:{direct}", "--config", "/dev/null",
+        _start(undo, root, *inside, rclone, "serve", "s3", "--addr", f"{address}:{direct}", "--config", "/dev/null",
                "--vfs-cache-mode", "off", "--dir-cache-time", "1s", "--etag-hash", "", str(root / "objects"))  # fmt: skip
-        _start(undo, root, sys.executable, str(_PROXY), str(slow), str(direct), str(delay), str(rate), str(link))
+        numbers = [str(each) for each in (slow, direct, delay, rate, link)]
+        _start(undo, root, *inside, sys.executable, str(_PROXY), *numbers, address)
         for port in (direct, slow):
-            _answers(port)
-        made = Store(root, slow, direct, undo)
+            _answers(inside, address, port)
+        made = Store(root, slow, direct, address, undo)
         remotes = (("slow", slow), ("quick", direct))
         made.config.write_text(
             "".join(
-                f"[{name}]\ntype = s3\nprovider = Rclone\nendpoint = http://127.0.0.1:{port}\nuse_multipart_uploads = false\n"
+                f"[{name}]\ntype = s3\nprovider = Rclone\nendpoint = http://{address}:{port}\nuse_multipart_uploads = false\n"
                 f"description = {SECRET}\n\n"
                 for name, port in remotes
             )
@@ -149,9 +158,11 @@ def free_port() -> int:
     return port
 
 
-def _answers(port: int) -> None:
+def _answers(inside: Sequence[str], address: str, port: int) -> None:
+    knock = f"import socket; socket.create_connection(({address!r}, {port}), 1).close()"
     for _ in range(200):
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        done = subprocess.run([*inside, sys.executable, "-c", knock], capture_output=True, timeout=20, check=False)
+        if done.returncode == 0:
             return
         time.sleep(0.05)
-    raise RuntimeError(f"nothing answers on port {port}")
+    raise RuntimeError(f"nothing answers on {address}, port {port}")

@@ -16,6 +16,7 @@ from runners.mount.guard import Guard
 from runners.mount.mounting import start
 from runners.mount.programs import answers, find, last_line, shown, version_in, version_of
 from runners.mount.unmount import detach, mounted
+from runners.mounts import Mount
 from runners.runner import Failure, UsageError
 from runners.scratch import Scratch
 
@@ -91,6 +92,57 @@ def test_nothing_is_unmounted_where_nothing_is_mounted(tmp_path: Path) -> None:
     assert detach(tmp_path)
     with pytest.raises(OSError, match="nothing is mounted"):
         kernel.read_ahead(tmp_path)
+
+
+@pytest.fixture
+def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's folder of a FUSE mount on /m, with what a mount has by itself."""
+    mounts = [
+        Mount("0:40", "/", str(tmp_path / "connections"), (), "fusectl", "fusectl", ()),
+        Mount("0:77", "/", "/m", (), "fuse.x", "x", ()),
+    ]
+    monkeypatch.setattr(kernel, "read_mounts", lambda: mounts)
+    monkeypatch.setattr(kernel, "_CONNECTIONS", tmp_path / "connections")
+    monkeypatch.setattr(kernel, "_BDI", tmp_path / "bdi")
+    own = tmp_path / "connections/77"
+    for name, text in (("bdi/0:77/read_ahead_kb", "128\n"), ("max_background", "12\n"), ("congestion_threshold", "9\n")):
+        file = tmp_path / name if "/" in name else own / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return own
+
+
+def test_requests_in_the_background_are_set_with_their_threshold(connection: Path) -> None:
+    assert kernel.background(Path("/m")) == kernel.Background(12, 9)
+    kernel.give(Path("/m"), kernel.READ_AHEAD, 64)
+    assert [(connection / name).read_text() for name in ("max_background", "congestion_threshold")] == ["64\n", "48\n"]
+    assert kernel.given(Path("/m"), kernel.READ_AHEAD, 64) == (
+        {"kernel_read_ahead": kernel.READ_AHEAD, "kernel_max_background": 64},
+        [],
+    )
+
+
+def test_what_the_kernel_does_otherwise_is_told(connection: Path) -> None:
+    assert kernel.given(Path("/m"), kernel.READ_AHEAD, 0)[1] == []
+    (connection / "max_background").write_text("64\n")
+    (wrong,) = kernel.given(Path("/m"), kernel.READ_AHEAD, 64)[1]
+    assert wrong.endswith("max_background 64 with congestion_threshold 48 and has 64 with congestion_threshold 9")
+    (connection / "max_background").unlink()
+    (connection / "max_background").symlink_to("/dev/null")
+    with pytest.raises(OSError, match="does not tell"):
+        kernel.set_background(Path("/m"), 64)
+
+
+def test_connections_that_are_not_shown_are_named_with_their_mend(connection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "may_set", lambda: True)
+    assert kernel.problems(system=True) == []
+    monkeypatch.setattr(kernel, "_CONNECTIONS", connection.parent.parent / "elsewhere")
+    with pytest.raises(OSError, match="mount -t fusectl fusectl"):
+        kernel.set_background(Path("/m"), 64)
+    assert kernel.given(Path("/m"), kernel.READ_AHEAD, 0)[0]["kernel_max_background"] is None
+    (found,) = kernel.problems(system=True)
+    assert (found.severity, found.mend) == ("warning", "mount -t fusectl fusectl /sys/fs/fuse/connections")
+    assert kernel.problems(system=False) == []
 
 
 def test_a_mount_program_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from spaces.rclone import SPACE
 
 
 def test_sizes_carry_a_unit_because_a_number_alone_is_kib() -> None:
-    config = {**SPACE.default, "vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 4 << 20, "buffer_size": 0}
+    config = {
+        **SPACE.default,
+        **{"vfs_read_chunk_streams": 8, "vfs_read_chunk_size": 4 << 20, "buffer_size": 0, "max_background": 64},
+    }
     assert flags(config) == [
         "--vfs-read-chunk-streams=8",
         "--vfs-read-chunk-size=4M",

@@ -37,9 +37,9 @@ def answer(config: dict[str, object] = BEST, **options: object) -> Recommendatio
 
 
 @pytest.mark.parametrize("form", [form.name for form in exporter.FORMATS])
-@pytest.mark.parametrize("ahead", [128 << 10, 4 * MIB])
-def test_every_format_reads_back(form: str, ahead: int) -> None:
-    config = {**BEST, "kernel_read_ahead": ahead}
+@pytest.mark.parametrize(("ahead", "background"), [(128 << 10, 0), (4 * MIB, 0), (128 << 10, 64), (4 * MIB, 64)])
+def test_every_format_reads_back(form: str, ahead: int, background: int) -> None:
+    config = {**BEST, "kernel_read_ahead": ahead, "max_background": background}
     (text,) = exporter.render(answer(config), form, {}).values()
     assert exporter.present(text, {}) == config
     assert exporter.lint(text, {}) == []
@@ -48,7 +48,8 @@ def test_every_format_reads_back(form: str, ahead: int) -> None:
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_the_script_is_sound(tmp_path: Path) -> None:
-    texts = exporter.render(answer({**BEST, "kernel_read_ahead": MIB}, meta="sqlite3:///a b/it's.db"), "script", {})
+    config = {**BEST, "kernel_read_ahead": MIB, "max_background": 64}
+    texts = exporter.render(answer(config, meta="sqlite3:///a b/it's.db"), "script", {})
     (tmp_path / "mount.sh").write_text(texts["mount.sh"])
     done = subprocess.run(["shellcheck", "-S", "warning", tmp_path / "mount.sh"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -72,9 +73,12 @@ def test_merging_changes_the_settings_and_nothing_else() -> None:
     assert merged.notes == ()
 
 
-def test_a_read_ahead_that_a_line_can_not_set_is_told() -> None:
-    merged = exporter.merge(FSTAB, answer({**BEST, "kernel_read_ahead": MIB}), {})
-    assert "echo 1024" in merged.notes[0]
+def test_what_a_line_can_not_set_is_told() -> None:
+    merged = exporter.merge(FSTAB, answer({**BEST, "kernel_read_ahead": MIB, "max_background": 64}), {})
+    ahead, background = merged.notes
+    assert "echo 1024 >" in ahead
+    assert "echo 64 >" in background
+    assert "echo 48 >" in background
 
 
 def test_files_without_a_mount_are_refused() -> None:
@@ -82,6 +86,15 @@ def test_files_without_a_mount_are_refused() -> None:
         exporter.merge("juicefs format x y\n", answer(), {})
     with pytest.raises(WrongUsage, match="--buffer-size: 'lots' is no size"):
         exporter.present("juicefs mount --buffer-size lots x y\n", {})
+
+
+def test_a_unit_that_sets_the_kernels_side_is_changed_there() -> None:
+    first = {**BEST, "kernel_read_ahead": MIB, "max_background": 64}
+    other = {**BEST, "kernel_read_ahead": 2 * MIB, "max_background": 512}
+    (text,) = exporter.render(answer(first), "systemd", {}).values()
+    merged = exporter.merge(text, answer(other), {})
+    assert merged.text == exporter.render(answer(other), "systemd", {})["juicefs-mount.service"]
+    assert merged.notes == ()
 
 
 BAD = (

@@ -44,19 +44,21 @@ def test_variables_with_units_and_what_was_gained() -> None:
 
 
 @pytest.mark.parametrize("form", [form.name for form in exporter.FORMATS])
-@pytest.mark.parametrize("ahead", [128 << 10, 4 * MIB])
-def test_every_format_reads_back(form: str, ahead: int) -> None:
-    config = {**BEST, "max_read_ahead": ahead, "async_read": False}
+@pytest.mark.parametrize(("ahead", "background"), [(128 << 10, 0), (4 * MIB, 0), (128 << 10, 64), (4 * MIB, 64)])
+def test_every_format_reads_back(form: str, ahead: int, background: int) -> None:
+    config = {**BEST, "max_read_ahead": ahead, "max_background": background}
     (text,) = exporter.render(answer(config), form, {"mount_point": "/mnt/a b"}).values()
     assert exporter.present(text, {}) == config
     assert exporter.lint(text, {}) == []
-    assert ("read_ahead_kb" in text) == (ahead > 128 << 10 and form != "env")
+    assert ("read_ahead_kb" in text) == (ahead > 128 << 10)
+    assert ("/max_background" in text) == ("echo 48 >" in text) == (background > 0)
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("remote", ["store:x", "store:training data", "it's:$HOME`id`\"x"])
 def test_the_script_is_sound(remote: str, tmp_path: Path) -> None:
-    texts = exporter.render(answer({**BEST, "max_read_ahead": MIB}, remote=remote, config="/etc/r c.conf"), "script", {})
+    config = {**BEST, "max_read_ahead": MIB, "max_background": 64}
+    texts = exporter.render(answer(config, remote=remote, config="/etc/r c.conf"), "script", {})
     (tmp_path / "mount.sh").write_text(texts["mount.sh"])
     done = subprocess.run(["shellcheck", "-S", "warning", tmp_path / "mount.sh"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -75,6 +77,54 @@ def test_the_script_is_sound(remote: str, tmp_path: Path) -> None:
 def test_a_mount_point_must_be_a_path() -> None:
     with pytest.raises(WrongUsage, match="--mount-point here"):
         exporter.render(answer(), "script", {"mount_point": "here"})
+
+
+@pytest.mark.parametrize("form", ["env", "fstab"])
+def test_what_root_runs_by_hand_is_quoted(form: str, tmp_path: Path) -> None:
+    (text,) = exporter.render(answer({**BEST, "max_background": 64}), form, {"mount_point": "/mnt/it's $(x)"}).values()
+    by_hand = text.partition("# Once mounted, as root: ")[2].partition("\n")[0]
+    # A stand-in for mountpoint shows what it is asked for, and the mount is 0:7.
+    script = f'mountpoint() {{ printf "%s\\n" "$2" >&2; echo 0:7; }}; {by_hand.replace("/sys/fs/fuse/connections", ".")}'
+    (tmp_path / "7").mkdir()
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr == "/mnt/it's $(x)\n" * 2
+    told = [(tmp_path / "7" / name).read_text() for name in ("max_background", "congestion_threshold")]
+    assert told == ["64\n", "48\n"]
+
+
+def test_a_unit_sets_the_kernels_side_once_it_is_mounted() -> None:
+    config = {**BEST, "max_read_ahead": MIB, "max_background": 64}
+    (text,) = exporter.render(answer(config), "systemd", {"mount_point": "/mnt/a b"}).values()
+    folder = '/sys/fs/fuse/connections/$$(mountpoint -d "$$1" | cut -d: -f2)'
+    assert (
+        """ExecStartPost=+/bin/sh -c 'echo 1024 >"/sys/class/bdi/$$(mountpoint -d "$$1")/read_ahead_kb" """
+        f"""&& echo 64 >"{folder}/max_background" && echo 48 >"{folder}/congestion_threshold"' sh "/mnt/a b"\n"""
+    ) in text
+
+
+RAISED = """rclone mount --daemon a: /m
+echo 32 >/sys/fs/fuse/connections/$(mountpoint -d /m | cut -d: -f2)/max_background
+echo 24 >/sys/fs/fuse/connections/$(mountpoint -d /m | cut -d: -f2)/congestion_threshold
+"""
+
+
+def test_merging_changes_the_limit_of_requests_with_its_threshold() -> None:
+    config = {**BEST, "max_background": 256}
+    merged = exporter.merge(RAISED, answer(config), {})
+    assert exporter.present(merged.text, {}) == config
+    assert "echo 192 >" in merged.text
+    assert merged.notes == ()
+    (note,) = exporter.merge(UNIT, answer(config), {}).notes
+    assert note.startswith("once mounted, as root: echo 256 >")
+    (note,) = exporter.merge(RAISED, answer(), {}).notes
+    assert note == "take out what sets max_background: it was best left alone"
+
+
+def test_a_limit_without_its_threshold_is_found() -> None:
+    assert exporter.lint(RAISED, {}) == []
+    (finding,) = exporter.lint("".join(RAISED.splitlines(keepends=True)[:2]), {})
+    assert (finding.line, finding.key) == (2, "max_background")
+    assert "echo 24 >" in finding.mend
 
 
 UNIT = """[Service]

@@ -40,6 +40,7 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
         variable="meta",
         background="-d",
         read_ahead=int(config["kernel_read_ahead"]),
+        max_background=int(config["max_background"]),
     )
     if chosen.name == "script":
         return {chosen.filename: script(mount, about)}

@@ -10,7 +10,7 @@ from functools import partial
 from spaces.juicefs import SPACE
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
-from tuner.exporters import mountline
+from tuner.exporters import mountkernel, mountline
 from tuner.exporters.format import Finding, mended
 from tuner.exporters.issue import Issue
 from tuner.exporters.juicefs.settings import PROGRAM, present
@@ -51,7 +51,7 @@ def fix(text: str, options: contract.Options) -> str:  # noqa: ARG001
 
 
 def _issues(text: str) -> list[Issue]:
-    return sorted([*_each(text), *_together(text)], key=lambda issue: issue.line)
+    return sorted([*_each(text), *_together(text), *mountkernel.lint(text)], key=lambda issue: issue.line)
 
 
 def _each(text: str) -> Iterator[Issue]:

@@ -12,6 +12,7 @@ from tuner.exporters import format as contract
 from tuner.exporters import mountline
 from tuner.exporters.format import Merged
 from tuner.exporters.juicefs.words import GRANTED, KNOBS, SWITCHES, ahead, read, values
+from tuner.exporters.mountkernel import commands, max_background, with_max_background
 from tuner.recommendation import Recommendation
 
 PROGRAM = "juicefs"
@@ -24,13 +25,13 @@ def merge(text: str, recommendation: Recommendation, options: contract.Options) 
     refuse(text)
     for name, value in values(recommendation.config).items():
         text = mountline.put(text, PROGRAM, name, value, SWITCHES)
+    text, by_hand = with_max_background(text, int(recommendation.config.get("max_background", 0)))
     wanted, now = ahead(recommendation.config), _ahead(text)
     if wanted == now:
-        return Merged(text)
+        return Merged(text, by_hand)
     if match := _AHEAD.search(text):
-        return Merged(f"{text[: match.start('kib')]}{wanted >> 10}{text[match.end('kib') :]}")
-    note = f"once mounted, as root: echo {wanted >> 10} >/sys/class/bdi/$(mountpoint -d DIR)/read_ahead_kb"
-    return Merged(text, (note,))
+        return Merged(f"{text[: match.start('kib')]}{wanted >> 10}{text[match.end('kib') :]}", by_hand)
+    return Merged(text, (f"once mounted, as root: {commands('DIR', wanted, 0)[0]}", *by_hand))
 
 
 def present(text: str, options: contract.Options) -> dict[str, Value]:  # noqa: ARG001
@@ -44,6 +45,7 @@ def present(text: str, options: contract.Options) -> dict[str, Value]:  # noqa: 
             except ValueError as error:
                 raise WrongUsage(f"--{setting.name}: {error}.", "`tune lint` shows what to mend") from None
     now["kernel_read_ahead"] = _ahead(text)
+    now["max_background"] = max_background(text)
     return now
 
 

@@ -11,7 +11,7 @@ _MIB = 1 << 20
 _SIZE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[KMGTPEkmgtpe]?)(?:i?[Bb])?")
 _POWER = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 
-# The kernel's read-ahead is no option of juicefs; it is written behind the mount.
+# What only the kernel has is no option of juicefs; it is written behind the mount.
 KNOBS: dict[str, Knob] = {
     "max-readahead": SPACE["max_readahead"],
     "buffer-size": SPACE["buffer_size"],

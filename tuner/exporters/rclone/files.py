@@ -8,7 +8,7 @@ from runners.options import option
 from spaces.rclone import SPACE, held
 from tuner.exporters import format as contract
 from tuner.exporters.format import Format, find_format
-from tuner.exporters.mountfiles import Mount, comments, fstab, head, mount_point, script, unit
+from tuner.exporters.mountfiles import Mount, by_hand, comments, fstab, head, mount_point, script, unit
 from tuner.exporters.rclone.words import values, variable
 from tuner.recommendation import Recommendation
 
@@ -36,10 +36,6 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
     about = head(recommendation, f"rclone mount of {remote or 'a remote'}")
     about.append(f"Each open file may hold {held(config, 1) / 2**20:.0f} MiB of memory.")
     settings = values(config)
-    if chosen.name == "env":
-        lines = "".join(f"{variable(name)}={value}\n" for name, value in settings.items())
-        return {chosen.filename: f"{comments([*about, 'For a shell: set -a; . ./rclone.env; set +a'])}{lines}"}
-    about.append("Read-only, as it was measured: without --read-only (ro) files can be written, too.")
     mount = Mount(
         program="rclone",
         what=remote or "REMOTE:PATH",
@@ -49,8 +45,14 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
         background="--daemon",
         words=[*([f"--config={own}"] if own else []), "--read-only"],
         read_ahead=int(config["max_read_ahead"]),
+        max_background=int(config["max_background"]),
         ready=True,
     )
+    if chosen.name == "env":
+        lines = "".join(f"{variable(name)}={value}\n" for name, value in settings.items())
+        about += ["For a shell: set -a; . ./rclone.env; set +a", *by_hand(mount)]
+        return {chosen.filename: f"{comments(about)}{lines}"}
+    about.append("Read-only, as it was measured: without --read-only (ro) files can be written, too.")
     if chosen.name == "script":
         return {chosen.filename: script(mount, about)}
     if chosen.name == "systemd":

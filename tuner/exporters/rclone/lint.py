@@ -13,7 +13,7 @@ from spaces.space import Value
 from spaces.units import format_size
 from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
-from tuner.exporters import mountline
+from tuner.exporters import mountkernel, mountline
 from tuner.exporters.format import Finding, mended, whole_number
 from tuner.exporters.issue import Issue
 from tuner.exporters.rclone.settings import PROGRAM, present
@@ -73,7 +73,7 @@ def fix(text: str, options: contract.Options) -> str:
 
 
 def _issues(text: str, options: contract.Options) -> list[Issue]:
-    found = [*_variables(text), *_options(text), *_together(text, options)]
+    found = [*_variables(text), *_options(text), *_together(text, options), *mountkernel.lint(text)]
     return sorted(found, key=lambda issue: issue.line)
 
 

@@ -9,6 +9,7 @@ from tuner.errors import WrongUsage
 from tuner.exporters import format as contract
 from tuner.exporters import mountline
 from tuner.exporters.format import Merged
+from tuner.exporters.mountkernel import max_background, with_max_background
 from tuner.exporters.rclone.words import KNOBS, SWITCHES, read, values, variable
 from tuner.exporters.shell import assign, last
 from tuner.recommendation import Recommendation
@@ -23,8 +24,9 @@ def merge(text: str, recommendation: Recommendation, options: contract.Options) 
     """
     refuse(text)
     wanted = values(recommendation.config)
+    text, by_hand = with_max_background(text, int(recommendation.config.get("max_background", 0)))
     if not mountline.commands(text, PROGRAM):
-        return Merged(assign(text, {variable(name): value for name, value in wanted.items()}))
+        return Merged(assign(text, {variable(name): value for name, value in wanted.items()}), by_hand)
     present_options = {each.name for each in mountline.settings(text, PROGRAM, SWITCHES)}
     assigned = last(text)
     for name, value in wanted.items():
@@ -33,7 +35,7 @@ def merge(text: str, recommendation: Recommendation, options: contract.Options) 
             text = assign(text, {variable(name): value})
         else:
             text = mountline.put(text, PROGRAM, name, value, SWITCHES)
-    return Merged(text)
+    return Merged(text, by_hand)
 
 
 def present(text: str, options: contract.Options) -> dict[str, Value]:  # noqa: ARG001
@@ -48,6 +50,7 @@ def present(text: str, options: contract.Options) -> dict[str, Value]:  # noqa: 
         if setting.name in KNOBS:
             written = "true" if setting.bare and setting.name in SWITCHES else setting.value
             now[KNOBS[setting.name].name] = _read(setting.name, f"--{setting.name}", written)
+    now["max_background"] = max_background(text)
     return now
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runners.rclone.words import spelled
+from runners.rclone.words import LIVE, spelled
 from spaces.rclone import SPACE
 from spaces.space import Config, Knob, Value
 
@@ -13,14 +13,11 @@ _POWER = {"": 1, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
-KNOBS = {knob.name.replace("_", "-"): knob for knob in SPACE.knobs}
+# What only the kernel has is no option of rclone; it is written behind the mount.
+KNOBS = {knob.name.replace("_", "-"): knob for knob in SPACE.knobs if knob.name in LIVE}
 SWITCHES = frozenset(
     {"async-read", "read-only", "allow-other", "allow-non-empty", "daemon", "rc", "no-checksum", "no-modtime"}
 )
-
-
-def option(knob: Knob) -> str:
-    return knob.name.replace("_", "-")
 
 
 def variable(name: str) -> str:
@@ -31,7 +28,7 @@ def variable(name: str) -> str:
 def values(config: Config) -> dict[str, str]:
     """Option and value of each knob, as rclone reads them. Knobs that an older study doesn't know keep their defaults."""
     whole = {**SPACE.default, **config}
-    return {option(knob): spelled(whole[knob.name], knob.unit) for knob in SPACE.knobs}
+    return {name: spelled(whole[knob.name], knob.unit) for name, knob in KNOBS.items()}
 
 
 def read(knob: Knob, text: str) -> Value:

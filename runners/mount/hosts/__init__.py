@@ -1,0 +1,1 @@
+"""Several client hosts that mount and read at the same time, each as a single one would."""
