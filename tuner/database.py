@@ -19,6 +19,17 @@ from tuner.errors import NoStudies, NotUsable, WrongUsage
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
+# Optuna's tables.
+_OPTUNA = frozenset(
+    f"{prefix}{name}"
+    for prefix, names in (
+        ("", ("studies", "trials", "version_info", "alembic_version")),
+        ("study_", ("directions", "system_attributes", "user_attributes")),
+        ("trial_", ("heartbeats", "intermediate_values", "params", "system_attributes", "user_attributes", "values")),
+    )
+    for name in names
+)
+
 
 def default_storage() -> str:
     """``studies.db`` in the user's data folder (XDG_DATA_HOME), or what CLUSTERTUNE_STORAGE says."""
@@ -107,7 +118,8 @@ def _holds_studies(path: Path) -> bool:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
         with contextlib.closing(connection):
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        return not tables or {"studies", "trials", "alembic_version"} <= tables
+        # A first start that was killed has left some of the tables: whoever opens them makes the others.
+        return tables <= _OPTUNA or {"studies", "trials", "alembic_version"} <= tables
     return True
 
 

@@ -163,7 +163,7 @@ class Forecast:
             )
         fixed, each = self.runner.bytes_to_prepare(), self.runner.bytes_per_measurement()
         needed = spent + fixed + each * max(0, least - len(self.history))
-        if limits.bytes_written is not None and each and needed > limits.bytes_written:
+        if limits.bytes_written is not None and (fixed or each) and needed > limits.bytes_written:
             raise BudgetTooSmall(
                 f"--max-write {format_size(limits.bytes_written)}: the work files take {_mebibytes(fixed)} and each "
                 f"measurement {_mebibytes(each)}, so an answer takes at least {_mebibytes(needed)}; nothing was written",

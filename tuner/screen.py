@@ -237,7 +237,26 @@ def _details(answer: Recommendation, space: Space) -> list[str]:
     lines.append(
         f"machine  {machine.get('host')}: {machine.get('cpus')} CPUs, {machine.get('cpu')}, kernel {machine.get('kernel')}"
     )
+    lines += _hosts(answer)
     return [escape(line) for line in lines]
+
+
+def _hosts(answer: Recommendation) -> list[str]:
+    """On which hosts it was measured, where those are others than this machine; and what each of them got."""
+    named = answer.machine.get("hosts")
+    if not isinstance(named, list) or not named:
+        return []
+    names = [str(each.get("name") if isinstance(each, dict) else each) for each in named]
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    lines = [f"hosts    {len(names)}: {shown}"]
+    measured = answer.evidence.get("measured")
+    each = measured.get("hosts") if isinstance(measured, dict) else None
+    metric = next(iter(answer.metrics), "")
+    if isinstance(each, dict) and metric:
+        figures = cast("Mapping[str, Mapping[str, Mapping[str, float]]]", each)
+        words = ", ".join(f"{host} {figures[host]['metrics'][metric]:.3g}" for host in names[:8] if host in figures)
+        lines += [f"         {metric} of each, when it was measured last: {words}"] if words else []
+    return lines
 
 
 def _whole(space: Space, config: Config) -> Space:

@@ -164,6 +164,9 @@ class AlluxioBackend:
         memory = asked if asked > max(self._present or 0, _USUAL_MEMORY) else None
         return maker.make(Wanted(config, values, written, memory, self._web), min(limit, self._setup.remount_time))
 
+    def discard(self, folder: Path) -> bool:  # noqa: ARG002  Alluxio deletes what is unlinked
+        return False
+
     def close(self) -> None:
         """Puts the site file back, then the mount. Raises EnvironmentProblem where the mount doesn't come back."""
         journal, self._journal = self._journal, None

@@ -28,6 +28,7 @@ from spaces.units import parse_size
 _MIB = 1 << 20
 _LARGEST_CACHE = 1 << 40
 _ASK = 5.0
+_REMOVE = 60.0
 
 
 class JuicefsSession:
@@ -175,6 +176,12 @@ class JuicefsBackend:
         compressed = (live.get("Format") or {}).get("Compression") or "none"
         told |= {"block_size": block, "compression": compressed, "cache": "disk" if self._warm else "memory"}
         return JuicefsSession(program, told, 0.9 if compressed == "none" else 0.01)
+
+    def discard(self, folder: Path) -> bool:
+        """JuiceFS keeps what is unlinked for a day, in its trash."""
+        assert self._juicefs is not None
+        done = run([self._juicefs, "rmr", "--skip-trash", str(folder)], limit=_REMOVE)
+        return isinstance(done, Completed) and done.returncode == 0 and not folder.exists()
 
     def close(self) -> None:
         """Each mount is closed by itself; the scratch folder is the runner's, but a cache of many files goes quicker here."""

@@ -22,7 +22,8 @@ class Unreachable(EnvironmentProblem):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
-        super().__init__(self.problems[0].message, self.problems[0].mend)
+        more = f" (and {len(self.problems) - 1} more of the hosts can't be used)" if len(self.problems) > 1 else ""
+        super().__init__(f"{self.problems[0].message}{more}", self.problems[0].mend)
 
 
 class Crew(Generic[S]):

@@ -84,6 +84,8 @@ class Seat:
         reason = reason.replace(f"rank 0 on {name} ", f"{name}: its worker ", 1)
         if reason.startswith("the job "):
             reason = reason.replace("the job ", f"{name}: its worker ", 1)
+        # Its last words may be its last answer, which is no business of people's.
+        reason = reason.partition(": {")[0]
         return Failure(failure.kind, reason, failure.log, failure.seconds)
 
     def _parsed(self, line: str) -> dict[str, Any]:

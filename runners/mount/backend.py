@@ -76,5 +76,8 @@ class Backend(Protocol):
         Never more than ``limit`` seconds. Failure "wrong" where the program runs with other values than were set.
         """
 
+    def discard(self, folder: Path) -> bool:
+        """Removes a folder of ours, below a mount, with all in it and for good; False where that is done file by file."""
+
     def close(self) -> None:
         """Puts back what was there before (a site file, the user's own mount). May be called twice."""

@@ -11,8 +11,11 @@ from pathlib import Path
 
 from runners.runner import EnvironmentProblem, UsageError
 
+# Of folders that studies made for themselves, see runners.mount.generated.
+PREFIX = "clustertune-data-"
+
 # A store may hold millions of files; these are more than any load here opens.
-_MOST = 20_000
+MOST = 20_000
 _SIGNS = frozenset("*?[")
 
 
@@ -36,14 +39,16 @@ def find(folder: Path, data: str) -> list[File]:
         raise UsageError("data", data, "is not there, inside the mount")
     found: list[File] = []
     for number, file in enumerate(_files(folder, start)):
-        if number >= _MOST:
+        if number >= MOST:
             break
         if file.size > 0 and (not pattern or fnmatch.fnmatchcase(file.path, data)) and file.path.isprintable():
             found.append(file)
     if not found and data:
         raise UsageError("data", data, "names no file with something in it, inside the mount")
     if not found:
-        raise EnvironmentProblem("the mount holds no file with something in it", "put the job's data there first")
+        raise EnvironmentProblem(
+            "the mount holds no file with something in it", "put the job's data there first, or --generate SIZE"
+        )
     return sorted(found, key=lambda file: file.path)
 
 
@@ -55,8 +60,8 @@ def _files(folder: Path, start: str) -> Iterator[File]:
     with os.scandir(place) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:
-        if entry.name.startswith("."):
-            continue  # hidden, and JuiceFS' own .config and .stats
+        if entry.name.startswith((".", PREFIX)):
+            continue  # hidden, JuiceFS' own .config and .stats, and sets that studies made for themselves
         status = entry.stat(follow_symlinks=False)
         path = f"{start}/{entry.name}" if start else entry.name
         if stat.S_ISREG(status.st_mode):

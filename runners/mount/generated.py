@@ -1,26 +1,29 @@
 """A data set of ours in the user's store, for who has none there yet: made before a study, removed at its end.
 
-It is one folder with the name of this host. In it is who made it, so that what a killed study left is known and removed by the
-next one.
+It is one folder with a name that nobody can have guessed. In it is who made it: what a killed study left is removed by the
+next one of the same system, and by nobody else.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-import socket
+import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from runners.launch.marks import parents
 from runners.mount.backend import Backend
+from runners.mount.files import MOST, PREFIX
 from runners.mount.guard import Guard
 from runners.runner import EnvironmentProblem, Failure
 from spaces.space import Config
 
-_PREFIX = "clustertune-data-"
+_NAME = re.compile(PREFIX + r"[0-9a-f]{16}")
 _OWNER = ".clustertune-owner"
 _FILE = re.compile(r"\d{5,}\.bin", re.ASCII)
 _PIECE = 1 << 20
@@ -28,11 +31,8 @@ _LEAST_FILES, _FILES_A_JOB = 16, 4
 SMALLEST, LARGEST = 16 << 20, 1 << 42
 # Seconds for a mount and what little is done on it; bytes a second that a store takes at the least.
 _MOUNT, SLOWEST = 60.0, 1 << 20
-
-
-def folder_name() -> str:
-    """The folder's name, below what is mounted."""
-    return _PREFIX + re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())
+# A folder without an owner is one whose maker was killed in its first or last moment, once it is older than this.
+_MOMENT = 60.0
 
 
 def sizes(size: int, jobs: int) -> list[int]:
@@ -42,22 +42,41 @@ def sizes(size: int, jobs: int) -> list[int]:
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
-def left_by_the_dead(mounted: Path) -> bool:
-    """Whether a study of this host that no longer lives has left its set. Raises OSError."""
+def left_by_the_dead(mounted: Path) -> list[str]:
+    """Sets in a mounted folder that a process of this very system made, which no longer lives. Raises OSError."""
+    with os.scandir(mounted) as entries:
+        looked_at = itertools.islice(entries, MOST)
+        names = sorted(each.name for each in looked_at if _NAME.fullmatch(each.name) and each.is_dir(follow_symlinks=False))
+    return [name for name in names if _dead(mounted / name)]
+
+
+def _dead(folder: Path) -> bool:
     try:
-        pid, started = json.loads((mounted / folder_name() / _OWNER).read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+        told = json.loads((folder / _OWNER).read_text())
+    except FileNotFoundError:
+        return not any(folder.iterdir()) and time.time() - folder.stat().st_mtime > _MOMENT
+    except ValueError:
         return False
-    alive = parents().get(pid)
-    return alive is None or alive[1] != started
+    if not isinstance(told, dict) or told.get("system") != _system():
+        return False
+    process = told.get("process")
+    if not isinstance(process, list) or not all(isinstance(each, int) for each in process) or len(process) != 2:
+        return False
+    alive = parents().get(process[0])
+    return alive is None or alive[1] != process[1]
 
 
-def remove(mounted: Path) -> None:
-    """Takes the set away, who made it last: whatever a kill leaves of it is still known as ours. Raises OSError.
+def _system() -> str:
+    """This boot of this machine, and where its processes have the numbers that they have: a container has its own."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  no path: a name of the kernel's
+
+
+def remove(folder: Path) -> None:
+    """Takes a set away, who made it last: whatever a kill leaves of it is still known as ours. Raises OSError.
 
     What somebody else put into the folder stays.
     """
-    folder = mounted / folder_name()
     for file in folder.glob("*.bin"):
         if _FILE.fullmatch(file.name):
             file.unlink()
@@ -70,42 +89,49 @@ def remove(mounted: Path) -> None:
 
 
 class DataSet:
-    """``size`` bytes for ``jobs`` readers; 0 is none. ``ours`` from the first byte that is written until all are removed."""
+    """``size`` bytes for ``jobs`` readers; 0 is none. ``name`` is the folder's, from its first byte until all are removed."""
 
     def __init__(self, size: int, jobs: int) -> None:
         self.size, self._jobs = size, jobs
-        self.ours = False
+        self.name = ""
 
     def make(self, backend: Backend, config: Config) -> None:
-        """Writes it, through a mount of its own. Raises EnvironmentProblem; then the part that was written is ``ours``."""
+        """Writes it, through a mount of its own. Raises EnvironmentProblem; then the part that was written has a ``name``."""
         on_mount(backend, config, self._write, _MOUNT + self.size / SLOWEST)
 
     def unmake(self, backend: Backend, config: Config) -> None:
         """Raises EnvironmentProblem that names what is left."""
-        if not self.ours:
+        if not self.name:
             return
         try:
-            on_mount(backend, config, remove, _MOUNT + self.size / SLOWEST)
+            discard(backend, config, [self.name], _MOUNT + self.size / SLOWEST)
         except EnvironmentProblem as problem:
-            raise EnvironmentProblem(f"{folder_name()} is left in the store: {problem.message}", "remove it") from None
-        self.ours = False
+            raise EnvironmentProblem(f"{self.name} is left in the store: {problem.message}", "remove it") from None
+        self.name = ""
 
     def _write(self, mounted: Path) -> None:
-        folder = mounted / folder_name()
-        if folder.exists():
-            if not left_by_the_dead(mounted):
-                raise EnvironmentProblem(
-                    f"{folder.name} is in the store already, and no killed study has left it",
-                    "wait for the study that made it; if there is none, remove it",
-                )
-            remove(mounted)
-        folder.mkdir(exist_ok=True)
-        self.ours = True
-        (folder / _OWNER).write_text(json.dumps([os.getpid(), parents()[os.getpid()][1]]))
+        name = f"{PREFIX}{secrets.token_hex(8)}"
+        folder = mounted / name
+        folder.mkdir()
+        self.name = name
+        owner = {"system": _system(), "process": [os.getpid(), parents()[os.getpid()][1]]}
+        with (folder / _OWNER).open("x") as file:
+            json.dump(owner, file)
         for number, size in enumerate(sizes(self.size, self._jobs)):
-            with (folder / f"{number:05}.bin").open("wb") as file:
+            with (folder / f"{number:05}.bin").open("xb") as data:
                 for start in range(0, size, _PIECE):
-                    file.write(os.urandom(min(_PIECE, size - start)))
+                    data.write(os.urandom(min(_PIECE, size - start)))
+
+
+def discard(backend: Backend, config: Config, names: list[str], limit: float = _MOUNT) -> None:
+    """Removes sets of ours. Raises EnvironmentProblem."""
+
+    def act(mounted: Path) -> None:
+        for name in names:
+            if not backend.discard(mounted / name):
+                remove(mounted / name)
+
+    on_mount(backend, config, act, limit)
 
 
 def on_mount(backend: Backend, config: Config, act: Callable[[Path], None], limit: float) -> None:
@@ -118,11 +144,9 @@ def on_mount(backend: Backend, config: Config, act: Callable[[Path], None], limi
             act(session.folder)
     except OSError as error:
         late = f" within {limit:.0f} s" if guard.expired else ""
-        raise EnvironmentProblem(f"the mount can't be written to{late}: {error.strerror or error}") from None
+        raise EnvironmentProblem(
+            f"the mount can't be written to{late}: {error.strerror or error}",
+            "see that the store may be written to and has room",
+        ) from None
     finally:
         session.close()
-
-
-def clear(backend: Backend, config: Config) -> None:
-    """Removes what a killed study of this host left. Raises EnvironmentProblem."""
-    on_mount(backend, config, remove, _MOUNT)

@@ -111,7 +111,7 @@ def work_of(options: LoadOptions) -> Work:
         seconds=seconds,
         warm=options.warm,
         direct=options.direct,
-        data=generated.folder_name() if generate else _inside(options.data),
+        data=_inside(options.data),
         memory=memory,
         accelerators=options.accelerators,
         extra=tuple(_pair(text) for text in options.load_option),

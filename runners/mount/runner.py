@@ -109,9 +109,15 @@ class MountRunner(WritesNothing):
         return found
 
     def recover(self) -> None:
-        """Clears what killed runs left, and puts back what they changed."""
+        """Clears what killed runs left, and puts back what they changed. Raises EnvironmentProblem."""
         leftovers.clear(self._parent)
         self.backend.problems()
+        if self._generated.size:
+            try:
+                self._open()
+                self._look(choose=False)
+            finally:
+                self.close()
 
     def _open(self) -> None:
         """The scratch folder. Raises EnvironmentProblem."""
@@ -126,16 +132,20 @@ class MountRunner(WritesNothing):
             self.close()
             raise
 
-    def _look(self) -> None:
-        """Mounts with the defaults and lets the load choose its data. Raises EnvironmentProblem and UsageError."""
+    def _look(self, *, choose: bool = True) -> None:
+        """Mounts with the defaults and lets the load choose its data, once what killed studies left is no longer there.
+
+        Raises EnvironmentProblem and UsageError.
+        """
         session = self.backend.mount(self._narrowed.default, _LOOK)
         if isinstance(session, Failure):
             raise EnvironmentProblem(f"it can't be mounted: {session.reason}", f"tune doctor {self.backend.name.lower()}")
         try:
             with Guard(_LOOK, session.kill) as guard:
                 try:
-                    left = not self._generated.ours and generated.left_by_the_dead(session.folder)
-                    self._chosen = dict(self.load.choose(self._load_place(session)))
+                    left = generated.left_by_the_dead(session.folder)
+                    if choose:
+                        self._chosen = dict(self.load.choose(self._load_place(session)))
                 except OSError as error:
                     late = f" within {_LOOK:.0f} s" if guard.expired else ""
                     raise EnvironmentProblem(f"the mount can't be listed{late}: {error.strerror or error}") from None
@@ -143,24 +153,29 @@ class MountRunner(WritesNothing):
             session.close()
         self._space = None
         if left:
-            generated.clear(self.backend, self._narrowed.default)
+            try:
+                generated.discard(self.backend, self._narrowed.default, left)
+            except EnvironmentProblem as problem:
+                # Loads leave such folders out: they only take room.
+                self.message(f"{', '.join(left)} of a study that was killed can't be removed: {problem.message}")
 
     def bytes_to_prepare(self) -> int:
         return self._generated.size
 
     @property
     def bytes_prepared(self) -> int:
-        return self._generated.size if self._generated.ours else 0
+        return self._generated.size if self._generated.name else 0
 
     def _load_place(self, session: Session, mark: Callable[[], object] = lambda: None) -> Place:
         assert self._scratch is not None
         environment = {**os.environ, MARK: f"{leftovers.mark_of(self._scratch.path)}.load"}
-        return Place(session.folder, self._scratch.path / "load", mark, environment)
+        folder = session.folder / self._generated.name if self._generated.name else session.folder
+        return Place(folder, self._scratch.path / "load", mark, environment)
 
     def prepare(self) -> None:
         self._open()
-        if self._generated.size and not self._generated.ours:
-            self.message(f"writing {format_size(self._generated.size)} into {generated.folder_name()} of what is mounted")
+        if self._generated.size and not self._generated.name:
+            self.message(f"writing {format_size(self._generated.size)} into a folder of ours")
             self._generated.make(self.backend, self._narrowed.default)
         if not self._chosen:
             self._look()

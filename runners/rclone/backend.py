@@ -186,5 +186,8 @@ class RcloneBackend:
             return Failure("wrong", f"rclone runs with other values than it was given: {'; '.join(wrong)}", program.log)
         return RcloneSession(program, socket, {**config, **given}, cached=self._warm)
 
+    def discard(self, folder: Path) -> bool:  # noqa: ARG002  rclone deletes what is unlinked
+        return False
+
     def close(self) -> None:
         """Each mount is closed by itself, and the scratch folder is the runner's."""

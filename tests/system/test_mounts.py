@@ -21,7 +21,7 @@ from support.store import SECRET, Store, program, store
 
 from runners import juicefs, rclone
 from runners.launch.marks import holders
-from runners.mount import generated, leftovers
+from runners.mount import leftovers
 from runners.mount.kernel import Background, background, fusectl, read_ahead
 from runners.mount.loads import Place, rate
 from runners.mount.loads.fio import FioLoad
@@ -558,9 +558,20 @@ def test_a_generated_set_is_read_and_taken_away(target: str, slow: Store, meta: 
     assert answer["evidence"]["measured"]["data"] == {"files": 16, "bytes": 48 * MIB, "largest_file": 3 * MIB}
     assert answer["bytes_written"] == 48 * MIB
     assert ours_in(slow) == []
-    code, out, err = tune([*words, "--data", "clustertune-data-*", "--time", "1m"], tmp_path / "s.db")
-    assert code == 2, err
-    assert "names no file" in err
+    if target == "juicefs":
+        assert trash(meta, scratch) == []
+
+
+def trash(meta: str, scratch: Path) -> list[str]:
+    """What JuiceFS keeps of deleted files of ours."""
+    point = scratch / "look"
+    point.mkdir()
+    subprocess.run([program("juicefs"), "mount", "-d", "--no-usage-report", meta, point], check=True, capture_output=True)
+    try:
+        return [str(path) for path in (point / ".trash").rglob("*clustertune-data*")]
+    finally:
+        assert detach(point)
+        point.rmdir()
 
 
 def test_what_a_killed_study_generated_is_removed_by_the_next(slow: Store, scratch: Path, tmp_path: Path) -> None:
@@ -580,13 +591,32 @@ def test_what_a_killed_study_generated_is_removed_by_the_next(slow: Store, scrat
     shutil.rmtree(full)
 
 
-def test_a_set_that_is_in_use_is_left_alone(slow: Store, scratch: Path, tmp_path: Path) -> None:
-    folder = slow.folder / generated.folder_name()
-    folder.mkdir()
-    (folder / "mine.bin").write_bytes(b"mine")
-    words = ["rclone", "--remote", "quick:data", "--config", str(slow.config), "--scratch", str(scratch), *COMMON]
-    code, _, err = tune([*words, "--generate", "64M", "--time", "2m"], tmp_path / "s.db")
+def test_the_sets_of_others_are_nobodys_data(slow: Store, scratch: Path, tmp_path: Path) -> None:
+    remote = tmp_path / "remote"
+    other = remote / "clustertune-data-0123456789abcdef"
+    other.mkdir(parents=True)
+    (other / "00000.bin").write_bytes(b"x" * MIB)
+    words = ["rclone", "--remote", str(remote), "--scratch", str(scratch), *COMMON]
+    code, _, err = tune([*words, "--time", "2m"], tmp_path / "s.db")
     assert code == 4, err
-    assert f"{folder.name} is in the store already" in err
-    assert (folder / "mine.bin").read_bytes() == b"mine"
-    shutil.rmtree(folder)
+    assert "holds no file with something in it" in err
+    assert "--generate" in err
+    code, _, err = tune([*words, "--generate", "64M", "--max-write", "8M"], tmp_path / "s.db")
+    assert code == 5, err
+    assert [path.name for path in remote.iterdir()] == [other.name]
+
+
+def test_a_store_that_is_full_is_told_and_left_as_it_was(scratch: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", remote], check=True)
+    try:
+        words = ["rclone", "--remote", str(remote), "--scratch", str(scratch), *COMMON, "--generate", "64M", "--time", "2m"]
+        code, _, err = tune(words, tmp_path / "s.db")
+        assert code == 4, err
+        assert "has room" in err
+        assert list(remote.iterdir()) == []
+    finally:
+        detach(remote)

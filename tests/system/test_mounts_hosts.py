@@ -139,6 +139,26 @@ def test_whatever_ends_a_study_nothing_stays_on_the_hosts(cluster: Cluster, tmp_
         assert cluster.clean()
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_what_hosts_have_generated_goes_however_the_study_ends(cluster: Cluster, tmp_path: Path, how: signal.Signals) -> None:
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    words = [*cluster.words("rclone", "--remote", str(remote), *NARROW), "--read-time", "5s", "--generate", "32M"]
+    process = cluster.start([*words, "--time", "10m"], tmp_path / "s.db")
+    try:
+        until(lambda: len(list(remote.iterdir())) == len(HOSTS) and cluster.reading(tmp_path / "s.db"))
+        time.sleep(3)
+        (pid,) = controllers(cluster.rig[0])
+        cluster.rig[0].run("kill", f"-{int(how)}", str(pid))
+        process.communicate(timeout=90)
+    finally:
+        process.kill()
+    if how == signal.SIGKILL:
+        until(lambda: not list(remote.iterdir()) and cluster.clean(), 90)
+    assert list(remote.iterdir()) == []
+    assert cluster.clean()
+
+
 def test_a_host_that_goes_away_is_named(cluster: Cluster, tmp_path: Path) -> None:
     process = cluster.start(cluster.rclone("--time", "10m", "--study", "lost", "--json"), tmp_path / "s.db")
     try:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from runners.launch.marks import parents
 from runners.mount import generated
 
+NAME = "clustertune-data-0123456789abcdef"
+
 
 @given(st.integers(generated.SMALLEST, generated.LARGEST), st.integers(1, 4096))
 def test_every_reader_has_files_and_they_add_up(size: int, jobs: int) -> None:
@@ -21,30 +23,51 @@ def test_every_reader_has_files_and_they_add_up(size: int, jobs: int) -> None:
     assert min(sizes) >= 1
 
 
-def test_only_what_a_dead_study_left_is_left(tmp_path: Path) -> None:
-    assert not generated.left_by_the_dead(tmp_path)
-    folder = tmp_path / generated.folder_name()
+def test_only_what_a_dead_study_of_this_system_left_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / NAME
     folder.mkdir()
-    assert not generated.left_by_the_dead(tmp_path)  # nobody said whose it is
+    assert generated.left_by_the_dead(tmp_path) == []  # somebody may just be making it
+    os.utime(folder, (0, 0))
+    assert generated.left_by_the_dead(tmp_path) == [NAME]
     owner = folder / ".clustertune-owner"
-    started = parents()[os.getpid()][1]
-    for told, dead in (([os.getpid(), started], False), ([os.getpid(), started + 1], True), ([1 << 22, 1], True), ({}, False)):
+    here, me = generated._system(), [os.getpid(), parents()[os.getpid()][1]]
+    for told, dead in (
+        ({"system": here, "process": me}, False),
+        ({"system": here, "process": [me[0], me[1] + 1]}, True),
+        ({"system": here, "process": [1 << 22, 1]}, True),
+        ({"system": "another", "process": [1 << 22, 1]}, False),  # whoever has it may live
+        ({"system": here, "process": [[1], 2]}, False),
+        ({"system": here, "process": 3}, False),
+        ({"system": here}, False),
+        ([1 << 22, 1], False),
+    ):
         owner.write_text(json.dumps(told))
-        assert generated.left_by_the_dead(tmp_path) == dead
+        assert bool(generated.left_by_the_dead(tmp_path)) == dead, told
     owner.write_text("no json")
-    assert not generated.left_by_the_dead(tmp_path)
+    assert generated.left_by_the_dead(tmp_path) == []
+
+
+def test_neither_other_folders_nor_links_are_ours(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    os.utime(mine, (0, 0))
+    (tmp_path / NAME).symlink_to(mine)
+    for name in (f"{NAME}0", f"{NAME[:-1]}x", "clustertune-data-"):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (0, 0))
+    assert generated.left_by_the_dead(tmp_path) == []
 
 
 def test_the_whole_set_is_removed_and_nothing_beside_it(tmp_path: Path) -> None:
-    folder = tmp_path / generated.folder_name()
+    folder = tmp_path / NAME
     folder.mkdir()
     for name in ("00000.bin", "00001.bin", ".clustertune-owner"):
         (folder / name).write_text("x")
     (tmp_path / "mine.bin").write_text("mine")
-    generated.remove(tmp_path)
+    generated.remove(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.bin"]
-    generated.remove(tmp_path)
+    generated.remove(folder)
     folder.mkdir()
     (folder / "mine.bin").write_text("mine")
-    generated.remove(tmp_path)
+    generated.remove(folder)
     assert (folder / "mine.bin").read_text() == "mine"
