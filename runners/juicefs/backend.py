@@ -171,7 +171,7 @@ class JuicefsBackend:
         wrong = [*differences(config, chunk), *not_given]
         if wrong:
             return Failure("wrong", f"JuiceFS runs with other values than it was given: {'; '.join(wrong)}", program.log)
-        told: dict[str, Json] = {**config, **given}
+        told: dict[str, Json] = {**config, "program": self._juicefs, **given}
         block = chunk.get("BlockSize")
         compressed = (live.get("Format") or {}).get("Compression") or "none"
         told |= {"block_size": block, "compression": compressed, "cache": "disk" if self._warm else "memory"}

@@ -184,7 +184,7 @@ class RcloneBackend:
         wrong = [*differences(config, options), *not_given]
         if wrong:
             return Failure("wrong", f"rclone runs with other values than it was given: {'; '.join(wrong)}", program.log)
-        return RcloneSession(program, socket, {**config, **given}, cached=self._warm)
+        return RcloneSession(program, socket, {**config, "program": self._rclone, **given}, cached=self._warm)
 
     def discard(self, folder: Path) -> bool:  # noqa: ARG002  rclone deletes what is unlinked
         return False

@@ -205,6 +205,14 @@ def test_the_doctor_looks_at_every_host(cluster: Cluster, tmp_path: Path) -> Non
     assert error["message"].startswith("every host: /bin/true is not rclone")
 
 
+def test_one_machine_under_two_names_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"x" * MIB)
+    words = ["rclone", "--remote", str(tmp_path), "--hosts", "localhost,127.0.0.1", "--python", sys.executable, *FIO]
+    command = [sys.executable, "-m", "tuner", *words, "--trials", "1", "--storage", str(tmp_path / "s.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
+    assert "localhost and 127.0.0.1 are one machine" in " ".join(done.stderr.split())
+
+
 # -- Alluxio -----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """The record: real SQLite files, whole, torn, foreign, newer, read-only and shared."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -183,6 +184,22 @@ def test_a_read_only_file_gets_a_sentence(tmp_path: Path) -> None:
     # It can be looked at all the same, and nothing comes to lie beside it.
     assert "studies: 0" in done.stdout, done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["s.db"]
+
+
+@pytest.mark.parametrize("left", [{"studies"}, {"studies", "trials", "version_info"}, {"studies", "trials"}])
+def test_a_file_whose_first_start_was_killed_is_finished(tmp_path: Path, left: set[str]) -> None:
+    path = tmp_path / "s.db"
+    Storage(str(path)).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in tables - left:
+            connection.execute(f"DROP TABLE {table}")
+        connection.commit()
+    with Storage(str(path)) as storage:
+        assert storage.listing() == []
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        again = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert again == tables
 
 
 def test_first_starts_at_once_all_succeed(tmp_path: Path) -> None:

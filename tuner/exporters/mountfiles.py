@@ -14,16 +14,22 @@ from tuner.recommendation import Recommendation
 
 _PLAIN = re.compile(r"[\w@+:,./=-]+", re.ASCII)
 
+# Folders of which a login shell, cron and systemd look through all.
+_ON_EVERY_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A mount to be written down: ``program`` mounts ``what`` on ``point`` with ``settings``, option by value.
+
+    ``kind`` is what the program is called, ``program`` that name or a path.
 
     ``words`` are further options as they stand, ``variable`` is what a script calls ``what``, ``background`` how the program
     is sent there, ``ready`` whether it tells systemd that it has mounted. ``read_ahead`` in bytes and
     ``max_background``, 0 for as it is, are the kernel's.
     """
 
+    kind: str
     program: str
     what: str
     point: str
@@ -49,9 +55,31 @@ def head(recommendation: Recommendation, what: str) -> list[str]:
     elif gain is not None:
         lines.append(
             f"{gain.ratio:.2f}x the speed of the baseline ({gain.low:.2f}x to {gain.high:.2f}x with {gain.confidence:.0%} "
-            f"confidence), {options.get('pattern', 'sequential')} reads by {options.get('jobs', 'several')} at once."
+            f"confidence), {options.get('pattern', 'sequential')} reads by {options.get('jobs', 'several')} at once"
+            f"{_on_hosts(recommendation)}."
         )
     return lines
+
+
+def _on_hosts(recommendation: Recommendation) -> str:
+    hosts = recommendation.machine.get("hosts")
+    return f" on each of {len(hosts)} hosts" if isinstance(hosts, list) and len(hosts) > 1 else ""
+
+
+def program(recommendation: Recommendation, usual: str) -> str:
+    """The mount program that was measured: ``usual`` where every PATH has it, else its path."""
+    measured = recommendation.evidence.get("measured")
+    live = measured.get("live") if isinstance(measured, dict) else None
+    path = live.get("program") if isinstance(live, dict) else None
+    if not isinstance(path, str) or not path.startswith("/") or path in {f"{folder}/{usual}" for folder in _ON_EVERY_PATH}:
+        return usual
+    return path
+
+
+def linked(mount: Mount) -> str:
+    """What a line of fstab needs beside it."""
+    path = _quoted(mount.program) if "/" in mount.program else f"$(command -v {mount.program})"
+    return f"mount finds {mount.kind} by a link, made once as root: ln -s {path} /sbin/mount.{mount.kind}"
 
 
 def comments(lines: Sequence[str]) -> str:
@@ -71,7 +99,7 @@ def script(mount: Mount, about: Sequence[str]) -> str:
     """A script that mounts in the background; what is mounted, and where, can be given to it."""
     name, shown = mount.variable, mount.variable.upper()
     words = [
-        f"{mount.program} mount",
+        f"{_quoted(mount.program)} mount",
         *(f"--{option}={value}" for option, value in mount.settings.items()),
         *(_quoted(word) for word in mount.words),
         f'{mount.background} "${name}" "$point"',
@@ -92,7 +120,7 @@ def unit(mount: Mount, about: Sequence[str]) -> str:
     """A systemd unit that keeps it mounted."""
     point = _unit_word(mount.point)
     words = [
-        f"/usr/bin/env {mount.program} mount",
+        f"{_unit_word(mount.program) if '/' in mount.program else f'/usr/bin/env {mount.program}'} mount",
         *(f"--{option}={value}" for option, value in mount.settings.items()),
         *(_unit_word(word) for word in mount.words),
         f"{_unit_word(mount.what)} {point}",
@@ -103,7 +131,7 @@ def unit(mount: Mount, about: Sequence[str]) -> str:
         line = f"{wait}{' && '.join(commands)}".replace("$", "$$")
         raised = f"ExecStartPost=+/bin/sh -c '{line}' sh {point}\n"
     return (
-        f"{comments(about)}[Unit]\nDescription={mount.program} mount\nWants=network-online.target\n"
+        f"{comments(about)}[Unit]\nDescription={mount.kind} mount\nWants=network-online.target\n"
         f"After=network-online.target\n\n[Service]\nType={'notify' if mount.ready else 'simple'}\n"
         f"ExecStartPre=/bin/mkdir -p {point}\nExecStart=" + " \\\n    ".join(words) + f"\n{raised}"
         f"ExecStop=/bin/umount -l {point}\nRestart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
@@ -115,8 +143,8 @@ def fstab(mount: Mount, about: Sequence[str], options: Sequence[str]) -> str:
     if bad := [word for word in options if "," in word or not word.isprintable()]:
         raise WrongUsage(f"--format fstab: {bad[0]!r} holds a comma, which fstab can't.", "take another format")
     chosen = ",".join(["_netdev", "nofail", *options, *(f"{option}={value}" for option, value in mount.settings.items())])
-    above = comments([*about, *by_hand(mount)])
-    return f"{above}{_field(mount.what)} {_field(mount.point)} {mount.program} {_field(chosen)} 0 0\n"
+    above = comments([*about, linked(mount), *by_hand(mount)])
+    return f"{above}{_field(mount.what)} {_field(mount.point)} {mount.kind} {_field(chosen)} 0 0\n"
 
 
 def by_hand(mount: Mount) -> list[str]:

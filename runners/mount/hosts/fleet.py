@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -76,6 +77,13 @@ class Fleet:
         """Whether all hosts have their runners."""
         return self._crew is not None and self._crew.alive and bool(self._watchmen)
 
+    def same(self) -> list[tuple[str, str]]:
+        """Hosts that are one machine under two names, each with the first of its names."""
+        first: dict[str, str] = {}
+        seats = self._crew.seats if self._crew is not None else []
+        pairs = [(first.setdefault(str(seat.facts.get("system")), seat.host.name), seat.host.name) for seat in seats]
+        return [(one, other) for one, other in pairs if one != other]
+
     def doctor(self) -> dict[str, Answer]:
         """What each host's doctor says. Raises Unreachable, UsageError and EnvironmentProblem."""
         return self._checked(self._ask(self._seated(), {"do": "doctor", **self._request}, PATIENCE))
@@ -88,13 +96,28 @@ class Fleet:
         for host, answer in told.items():
             for identity in answer["alone"]:
                 other = seen.setdefault(json.dumps(identity), host)
-                if other != host and len(identity) > 1:
+                if other != host and len(identity) > 1 and self._share(other, host, identity[0]):
                     self.close()
                     raise EnvironmentProblem(
                         f"{other} and {host} share {identity[0]}, and each must have one of its own that a study may change",
                         "tune one of the hosts, and give the file to all",
                     )
         return told
+
+    def _share(self, one: str, other: str, path: str) -> bool:
+        """Whether two hosts have one and the same file, which looks alike on both: those made from one image have two."""
+        crew = self._seated()
+        seats = {seat.host.name: seat for seat in crew.seats}
+        sign = {"path": path, "token": secrets.token_hex(8)}
+
+        def asked(host: str, what: str) -> Answer:
+            return self._checked(self._ask(crew, {"do": what, **sign}, PATIENCE, [seats[host]]))[host]
+
+        marked = asked(one, "mark")["marked"]
+        try:
+            return not marked or bool(asked(other, "seen")["seen"])
+        finally:
+            asked(one, "unmark")
 
     def ask(self, request: Mapping[str, Any], limit: float = PATIENCE) -> dict[str, Answer]:
         """Each host's answer, by its name. Raises UsageError and EnvironmentProblem, and has then ended the programs."""

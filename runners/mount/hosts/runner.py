@@ -96,6 +96,9 @@ class HostsRunner:
             return list(error.problems)
         self._learn(told)
         found = problems(told)
+        for one, other in self._fleet.same():
+            message = f"{one} and {other} are one machine: what it can do is shared between them, and counted as two hosts'"
+            found.append(Problem("hosts-same", "warning", message, "name each machine once"))
         versions = {host: str(facts.get(self._kind.target)) for host, facts in self._facts.items()}
         if len(set(versions.values())) > 1:
             said = ", ".join(f"{host} {version}" for host, version in versions.items())

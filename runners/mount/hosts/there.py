@@ -69,6 +69,21 @@ class There:
         alone = [_identity(path) for path in self._runner.backend.changes()]
         return {"alone": alone, "watchman": self._watchman.mark, **self._known()}
 
+    def _mark(self, request: Mapping[str, Any]) -> Answer:
+        """Leaves a sign beside a file of the user's, for other hosts to look for."""
+        try:
+            _sign(request).touch()
+        except OSError:
+            return {"marked": False}
+        return {"marked": True}
+
+    def _seen(self, request: Mapping[str, Any]) -> Answer:
+        return {"seen": _sign(request).exists()}
+
+    def _unmark(self, request: Mapping[str, Any]) -> Answer:
+        _sign(request).unlink(missing_ok=True)
+        return {"marked": False}
+
     def _check(self, _request: Mapping[str, Any]) -> Answer:
         problems = [asdict(each) for each in self.runner.check()]
         return {"problems": problems, **self._known()}
@@ -103,6 +118,16 @@ class There:
         return {"closed": True}
 
 
+def _system() -> str:
+    """What two names of one machine have in common: its boot, and its network, which name spaces have of their own."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {os.readlink('/proc/self/ns/net')}"  # noqa: PTH115  no path: a name of the kernel's
+
+
+def _sign(request: Mapping[str, Any]) -> Path:
+    return Path(request["path"]).with_name(f".clustertune-{request['token']}")
+
+
 def _identity(path: Path) -> list[Any]:
     """By which hosts see that they have the same file, if it is one."""
     try:
@@ -129,7 +154,7 @@ def main() -> None:
 
     lines = _lines()
     there = There(lambda: cast("dict[str, Any]", json.loads(next(lines, b'{"do": "leave"}'))), say)
-    say({"python": sys.executable, "node": os.uname().nodename})
+    say({"python": sys.executable, "system": _system()})
     for line in lines:
         say(there.answer(json.loads(line)))
     with suppress(EnvironmentProblem):

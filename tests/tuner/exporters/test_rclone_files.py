@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ def test_every_format_reads_back(form: str, ahead: int, background: int) -> None
     assert exporter.lint(text, {}) == []
     assert ("read_ahead_kb" in text) == (ahead > 128 << 10)
     assert ("/max_background" in text) == ("echo 48 >" in text) == (background > 0)
+
+
+@pytest.mark.parametrize("form", ["script", "systemd"])
+def test_a_program_that_is_on_no_usual_path_is_named_by_its_own(form: str) -> None:
+    for path, shown in (
+        ("/opt/my tools/rclone", "my tools/rclone"),
+        ("/usr/bin/rclone", "rclone mount"),
+        (None, "rclone mount"),
+    ):
+        told = replace(answer(), machine={"hosts": ["a", "b"]}, evidence={"measured": {"live": {"program": path}}})
+        (text,) = exporter.render(told, form, {}).values()
+        assert shown in text
+        assert "by 4 at once on each of 2 hosts." in text
+        assert ("/opt/" in text) == (path == "/opt/my tools/rclone")
+        assert exporter.present(text, {}) == BEST
+        assert exporter.lint(text, {}) == []
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")

@@ -9,7 +9,7 @@ from spaces.juicefs import SPACE, held
 from tuner.exporters import format as contract
 from tuner.exporters.format import Format, find_format
 from tuner.exporters.juicefs.words import values
-from tuner.exporters.mountfiles import Mount, fstab, head, mount_point, script, unit
+from tuner.exporters.mountfiles import Mount, fstab, head, mount_point, program, script, unit
 from tuner.recommendation import Recommendation
 
 FORMATS = (
@@ -33,7 +33,8 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
     about = head(recommendation, "juicefs mount")
     about.append(f"Its buffer may hold {held(config) / 2**20:.0f} MiB of memory. A password goes into META_PASSWORD.")
     mount = Mount(
-        program="juicefs",
+        kind="juicefs",
+        program=program(recommendation, "juicefs"),
         what=str(recommendation.options.get("meta") or "META-URL"),
         point=mount_point(options, "/mnt/juicefs"),
         settings=values(config),

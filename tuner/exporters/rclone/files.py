@@ -8,7 +8,7 @@ from runners.options import option
 from spaces.rclone import SPACE, held
 from tuner.exporters import format as contract
 from tuner.exporters.format import Format, find_format
-from tuner.exporters.mountfiles import Mount, by_hand, comments, fstab, head, mount_point, script, unit
+from tuner.exporters.mountfiles import Mount, by_hand, comments, fstab, head, mount_point, program, script, unit
 from tuner.exporters.rclone.words import values, variable
 from tuner.recommendation import Recommendation
 
@@ -37,7 +37,8 @@ def render(recommendation: Recommendation, format: str, options: contract.Option
     about.append(f"Each open file may hold {held(config, 1) / 2**20:.0f} MiB of memory.")
     settings = values(config)
     mount = Mount(
-        program="rclone",
+        kind="rclone",
+        program=program(recommendation, "rclone"),
         what=remote or "REMOTE:PATH",
         point=mount_point(options, "/mnt/rclone"),
         settings=settings,
