@@ -13,7 +13,9 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.abc import InspectLoader
 from pathlib import Path
+from types import ModuleType
 
 OLDEST = (3, 10)  # of Python: ours is written for it
 OLDEST_SHOWN = ".".join(map(str, OLDEST))
@@ -97,6 +99,14 @@ def _file(name: str) -> Path | None:
     except (ModuleNotFoundError, ValueError):
         return None
     return Path(spec.origin) if spec is not None and spec.origin and spec.has_location else None
+
+
+def source_of(module: ModuleType) -> str:
+    """A module's text, also where it was itself carried here."""
+    spec = module.__spec__
+    text = spec.loader.get_source(module.__name__) if spec is not None and isinstance(spec.loader, InspectLoader) else None
+    assert text is not None, module
+    return text
 
 
 def own_line() -> bytes | None:

@@ -11,11 +11,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from runners.hosts.host import Host
-from runners.launch import keeper, marks, starting
+from runners.launch import carry, keeper, marks, starting
 
 # A line of a program's output that begins with it is for who started it, and tells people nothing.
 FOR_PROGRAMS = "\x1f"
@@ -81,9 +80,7 @@ def source() -> bytes:
     """The keeper as it is sent to hosts: its modules, each put where the next one's imports find it."""
     lines = ["import sys,types"]
     for module in (marks, starting, keeper):
-        assert module.__file__ is not None
-        text = Path(module.__file__).read_text(encoding="utf-8")
-        name = module.__name__
+        text, name = carry.source_of(module), module.__name__
         lines.append(f"m=sys.modules[{name!r}]=types.ModuleType({name!r});exec(compile({text!r},{name!r},'exec'),m.__dict__)")
     return "\n".join([*lines, "m.main()", ""]).encode()
 

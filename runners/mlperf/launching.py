@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.hosts.host import Host
+from runners.launch import carry
 from runners.launch.job import Finished, Job, Rank
 from runners.launch.mpirun import Mpirun, mpirun
 from runners.launch.reach import Reach
@@ -123,8 +124,7 @@ def _indexer(dlio: Dlio, scratch: Path) -> Path:
     """Our own tfrecord2idx, for DLIO's Python."""
     program = scratch / "bin" / _INDEXER
     program.parent.mkdir(parents=True, exist_ok=True)
-    text = Path(record_index.__file__).read_text(encoding="utf-8")
-    program.write_text(f"#!{dlio.python}\n{text}", encoding="utf-8")
+    program.write_text(f"#!{dlio.python}\n{carry.source_of(record_index)}", encoding="utf-8")
     program.chmod(0o755)
     return program
 

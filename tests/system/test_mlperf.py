@@ -258,3 +258,26 @@ def test_accelerators_that_never_wait_keep_the_mount_as_it_is(slow: Store, short
     assert answer["reason"].startswith("not storage-bound: the accelerators compute")
     assert answer["trials"] == 3
     assert answer["metrics"]["utilisation"] >= 90
+
+
+def test_several_hosts_train_at_the_same_time(slow: Store, short: Path, start: Start) -> None:
+    """Both names are this machine, which needs no ssh: what is sent there runs from memory all the same."""
+    from runners import rclone
+    from spaces.rclone import SPACE
+
+    own = options(slow, short, "train.computation_time=0.05")
+    hosts = replace(own, hosts="localhost,127.0.0.1", python=sys.executable, accelerators=1)
+    with rclone.create(hosts, SPACE) as runner:
+        assert not [problem for problem in runner.check() if problem.severity == "error"]
+        runner.prepare()
+        outcome = runner.measure(SPACE.default, LIMIT)
+    assert isinstance(outcome, Measurement), outcome
+    each: Any = outcome.evidence["hosts"]
+    assert list(each) == ["localhost", "127.0.0.1"]
+    for one in each.values():
+        assert one["bytes_from_store"] >= 0.9 * 50 * (4 << 20)
+        assert one["steps"] == 50
+    figures = [one["metrics"] for one in each.values()]
+    assert outcome.metrics["samples_s"] == pytest.approx(sum(one["samples_s"] for one in figures))
+    assert outcome.metrics["utilisation"] == min(one["utilisation"] for one in figures)
+    assert not list(short.iterdir())

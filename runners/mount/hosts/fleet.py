@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from runners.hosts import Host
@@ -17,12 +16,13 @@ from runners.launch.job import Job, Launcher, Rank
 from runners.launch.seat import HostFailure, Seat
 from runners.launch.together import Together
 from runners.mount.hosts import joined
+from runners.mount.loads import LOADS
 from runners.runner import EnvironmentProblem, UsageError
 from spaces.space import Space
 
 _MODULE = "runners.mount.hosts.there"
-# The loads that are sent along: those that read on one host and need no other.
-LOADS = ("fio", "torch")
+# What a load's module starts by its name.
+_STARTED = {"torch": ("runners.mount.loads.torch_child",)}
 # What every question may take: a look at the data and a mount, or a FUSE process that has to come back. And some more for a
 # program that waits for something as long.
 PATIENCE, _MORE = 180.0, 30.0
@@ -49,9 +49,9 @@ class Kind:
     variables: tuple[str, ...] = ()
 
 
-def seat_of(kind: Kind) -> type[Seat]:
-    """The kind of seat whose program can make runners of a target."""
-    loads = tuple(f"runners.mount.loads.{name}" for name in (*LOADS, "torch_child"))
+def seat_of(kind: Kind, load: str) -> type[Seat]:
+    """The kind of seat whose program can make runners of a target, and has the module of a load."""
+    loads = (f"runners.mount.loads.{load}", *_STARTED.get(load, ()))
     roots = (_MODULE, f"runners.{kind.target}", f"spaces.{kind.target}", "runners.mount.hosts.watchman", *loads)
     own = {name: value for name, value in os.environ.items() if name.startswith(kind.variables)}
 
@@ -68,7 +68,7 @@ class Fleet:
     def __init__(self, kind: Kind, options: Mapping[str, Any], hosts: Sequence[Host], launcher: Launcher, python: str) -> None:
         self.hosts = tuple(hosts)
         self._kind, self._launcher, self._python = kind, launcher, python
-        self._request = {"target": kind.target, "options": dict(options)}
+        self._request: dict[str, Any] = {"target": kind.target, "options": dict(options)}
         self._crew: Crew[Seat] | None = None
         self._watchmen: dict[str, str] = {}
 
@@ -159,7 +159,7 @@ class Fleet:
     def _seated(self) -> Crew[Seat]:
         """The programs on the hosts. Raises Unreachable."""
         if self._crew is None or not self._crew.alive:
-            kind = seat_of(self._kind)
+            kind = seat_of(self._kind, LOADS[self._request["options"]["load"]])
             self._crew, self._watchmen = Crew([kind(host, self._launcher, self._python) for host in self.hosts]), {}
             self._crew.begin()
         return self._crew
@@ -195,7 +195,7 @@ class Fleet:
 
     def _wait_for(self, watchmen: Mapping[str, str]) -> None:
         """Until nobody is left on the hosts who still puts something right. A host that is gone does so by itself."""
-        source = Path(marks.__file__).read_text(encoding="utf-8") + _WAIT
+        source = carry.source_of(marks) + _WAIT
         together = Together()
 
         def wait(host: Host) -> None:

@@ -15,9 +15,9 @@ from runners.launch.crew import Unreachable
 from runners.launch.direct import Ssh
 from runners.launch.reach import Reach
 from runners.mount import generated
-from runners.mount.hosts import fleet, joined
+from runners.mount.hosts import joined
 from runners.mount.hosts.fleet import PATIENCE, Answer, Fleet, Kind
-from runners.mount.loads import LOADS, Load, chosen, create
+from runners.mount.loads import Load, chosen, create
 from runners.mount.options import LoadOptions, work_of
 from runners.runner import Failure, Json, Objective, Outcome, Problem, UsageError
 from spaces.space import Config, Space
@@ -48,9 +48,8 @@ class HostsRunner:
         options = replace(options, load=chosen(options.load))
         work = work_of(options)
         load = create(options.load, work)
-        if LOADS[options.load] not in fleet.LOADS:
-            why = f"runs on one host; on several, {' and '.join(fleet.LOADS)} do (DLIO over hosts: tune mlperf run)"
-            raise UsageError("load", options.load, why)
+        if work.reader:
+            raise UsageError("tune-reader", "with --hosts", "tunes DLIO's reader on one host alone; leave one of them out")
         own = {name: value for name, value in asdict(options).items() if name not in _OURS}
         python = options.python or "python3"
         reached = Fleet(kind, own, hosts, Ssh(Reach(ssh=_words(options.ssh), python=python)), python)
