@@ -10,17 +10,25 @@ from dataclasses import replace
 from runners.mlperf.divisions import CLOSED, OPEN
 from runners.mlperf.installed import Dlio
 from runners.mlperf.workloads import Workload
+from runners.mount.work import Able
 from spaces.space import Config, Domain, Knob, Space, flag, log2, off_or_log2
 
 PREFIX = "reader_"
 _SOURCE = "DLIO, its configuration of the reader"
 _LEAST_THREADS = 8
+_DIRECT = "reader.odirect"
+_PARAMETERS = ("reader.read_threads", "reader.prefetch_size", "reader.transfer_size", _DIRECT)
 _DIRECT_FORMATS = ("npz", "npy")
 
 
-def can_read_directly(dlio: Dlio, workload: Workload) -> bool:
+def able(dlio: Dlio) -> Able:
+    """What the reader of this host can do."""
+    return Able(tuple(filter(dlio.knows, _PARAMETERS)), most_threads())
+
+
+def can_read_directly(able: Able, workload: Workload) -> bool:
     """Whether the workload's files can be read past the page cache."""
-    return dlio.direct and workload.sample.format in _DIRECT_FORMATS
+    return _DIRECT in able.parameters and workload.sample.format in _DIRECT_FORMATS
 
 
 def most_threads() -> int:
@@ -28,20 +36,20 @@ def most_threads() -> int:
     return max(_LEAST_THREADS, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length())
 
 
-def knobs(workload: Workload, dlio: Dlio, *, beyond_closed: bool) -> tuple[Knob, ...]:
+def knobs(workload: Workload, able: Able, *, beyond_closed: bool) -> tuple[Knob, ...]:
     """The knobs that the division allows and that do something: transfers in TensorFlow alone, O_DIRECT for some formats.
 
     Orders of files and samples are none: they change what is read, not how.
     """
     allowed = (OPEN if beyond_closed else CLOSED)[workload.version]
-    able = [knob for knob in _all(workload, dlio) if dlio.knows(parameter_of(knob.name))]
-    return tuple(knob for knob in able if parameter_of(knob.name) in allowed)
+    known = allowed.intersection(able.parameters)
+    return tuple(knob for knob in _all(workload, able) if parameter_of(knob.name) in known)
 
 
-def _all(workload: Workload, dlio: Dlio) -> tuple[Knob, ...]:
+def _all(workload: Workload, able: Able) -> tuple[Knob, ...]:
     threads = Knob(
         f"{PREFIX}read_threads",
-        log2(1, most_threads()),
+        log2(1, able.threads),
         workload.read_threads,
         "Processes of an accelerator that read files ahead of it.",
         _SOURCE,
@@ -62,7 +70,7 @@ def _all(workload: Workload, dlio: Dlio) -> tuple[Knob, ...]:
         found.append(
             Knob(f"{PREFIX}transfer_size", size, 256 << 10, "Bytes of one read of a record file.", _SOURCE, unit="bytes")
         )
-    if can_read_directly(dlio, workload):
+    if can_read_directly(able, workload):
         found.append(Knob(f"{PREFIX}odirect", flag(), False, "Whether files are read past the page cache.", _SOURCE))
     return tuple(found)
 

@@ -64,7 +64,8 @@ class MountRunner(WritesNothing):
         self._chosen: dict[str, Json] = {}
         self._generated = generated.DataSet(self._work.generate, self._work.jobs)
         self._space: Space | None = None
-        self._reader = load if self._work.reader and isinstance(load, TunableLoad) else None
+        # The load, where knobs of its own are tuned with the mount's.
+        self.reader = load if self._work.reader and isinstance(load, TunableLoad) else None
 
     @classmethod
     def of(cls, backend: Backend, options: LoadOptions, narrowed: Space) -> MountRunner:
@@ -87,7 +88,7 @@ class MountRunner(WritesNothing):
     def space(self) -> Space:
         if self._space is None:
             own = self.backend.space(self._narrowed, replace(self._bounds, largest=self.load.largest))
-            self._space = self._reader.extend(own) if self._reader is not None else own
+            self._space = self.reader.extend(own, [self.reader.able()]) if self.reader is not None else own
         return self._space
 
     def limits(self) -> Any:
@@ -196,8 +197,8 @@ class MountRunner(WritesNothing):
         if isinstance(session, Failure):
             return session
         try:
-            if self._reader is not None:
-                self._reader.read_with(config)
+            if self.reader is not None:
+                self.reader.read_with(config)
             self.before_reading()
             left = limit - (time.monotonic() - begun)
             busy = processor_time()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -45,6 +45,21 @@ class Bounds:
     memory: int
     largest: int | None = None
     system: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What a load's reader can do on a host: ``parameters`` that do something there, ``threads`` that a job may have."""
+
+    parameters: tuple[str, ...]
+    threads: int
+
+    @classmethod
+    def of_all(cls, hosts: Iterable[Able]) -> Able:
+        """What the readers of all ``hosts`` (>= 1) can do."""
+        each = list(hosts)
+        common = set(each[0].parameters).intersection(*(one.parameters for one in each))
+        return cls(tuple(sorted(common)), min(one.threads for one in each))
 
 
 @dataclass(frozen=True, slots=True)

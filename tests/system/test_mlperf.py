@@ -266,17 +266,22 @@ def test_several_hosts_train_at_the_same_time(slow: Store, short: Path, start: S
     from spaces.rclone import SPACE
 
     own = options(slow, short, "train.computation_time=0.05")
-    hosts = replace(own, hosts="localhost,127.0.0.1", python=sys.executable, accelerators=1)
+    hosts = replace(own, hosts="localhost,127.0.0.1", python=sys.executable, accelerators=1, tune_reader=True)
     with rclone.create(hosts, SPACE) as runner:
         assert not [problem for problem in runner.check() if problem.severity == "error"]
         runner.prepare()
-        outcome = runner.measure(SPACE.default, LIMIT)
+        assert {knob.name for knob in runner.space.knobs} - set(SPACE.default) == {
+            "reader_read_threads",
+            "reader_prefetch_size",
+        }
+        outcome = runner.measure({**runner.space.default, "reader_prefetch_size": 4}, LIMIT)
     assert isinstance(outcome, Measurement), outcome
     each: Any = outcome.evidence["hosts"]
     assert list(each) == ["localhost", "127.0.0.1"]
     for one in each.values():
         assert one["bytes_from_store"] >= 0.9 * 50 * (4 << 20)
         assert one["steps"] == 50
+        assert one["reader"] == {"reader.read_threads": "1", "reader.prefetch_size": "4"}
     figures = [one["metrics"] for one in each.values()]
     assert outcome.metrics["samples_s"] == pytest.approx(sum(one["samples_s"] for one in figures))
     assert outcome.metrics["utilisation"] == min(one["utilisation"] for one in figures)

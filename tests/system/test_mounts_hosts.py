@@ -177,7 +177,7 @@ def test_a_host_that_goes_away_is_named(cluster: Cluster, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--load", "unet3d", "--tune-reader"], "--tune-reader with --hosts: tunes DLIO's reader on one host"),
+        (["--load", "unet3d", "--tune-reader", "--load-option", "dlio_python=/no/python"], "/no/python"),
         (["--remote", "nowhere:data"], "nowhere"),
         (["--data", "none/*"], "--data none/*: names no file"),
         (["--scratch", "/no/such/folder"], "--scratch /no/such/folder: is no folder that exists"),

@@ -13,7 +13,8 @@ _RATES = ("_mib_s", "_s")
 _LEAST = ("utilisation",)
 # A host that gets less than this of what the best one gets is worth a word.
 _EVEN = 0.7
-_LEAST_LIMITS, _MOST_LIMITS = frozenset(("memory", "present", "fusectl")), frozenset(("largest", "file_size"))
+_LEAST_LIMITS = frozenset(("memory", "present", "fusectl"))
+_MOST_LIMITS = frozenset(("largest", "file_size", "open_files"))
 _CAUSES: tuple[FailureKind, ...] = ("environment", "wrong", "crash", "timeout", "infeasible")
 
 
@@ -99,7 +100,7 @@ def _said(warnings: Mapping[str, Any]) -> list[str]:
 
 
 def limits(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What holds on every host: the least memory, the largest file (None: not known), the first host's others."""
+    """What holds on every host: the least memory, the most and largest files (None: not known), the first host's others."""
     found = dict(told[0])
     for names, choose in ((_LEAST_LIMITS, min), (_MOST_LIMITS, max)):
         for name in found.keys() & names:

@@ -17,8 +17,9 @@ from runners.launch.reach import Reach
 from runners.mount import generated
 from runners.mount.hosts import joined
 from runners.mount.hosts.fleet import PATIENCE, Answer, Fleet, Kind
-from runners.mount.loads import Load, chosen, create
+from runners.mount.loads import Load, TunableLoad, chosen, create
 from runners.mount.options import LoadOptions, work_of
+from runners.mount.work import Able
 from runners.runner import Failure, Json, Objective, Outcome, Problem, UsageError
 from spaces.space import Config, Space
 from spaces.units import format_size
@@ -48,8 +49,6 @@ class HostsRunner:
         options = replace(options, load=chosen(options.load))
         work = work_of(options)
         load = create(options.load, work)
-        if work.reader:
-            raise UsageError("tune-reader", "with --hosts", "tunes DLIO's reader on one host alone; leave one of them out")
         own = {name: value for name, value in asdict(options).items() if name not in _OURS}
         python = options.python or "python3"
         reached = Fleet(kind, own, hosts, Ssh(Reach(ssh=_words(options.ssh), python=python)), python)
@@ -112,7 +111,11 @@ class HostsRunner:
     def _learn(self, told: Mapping[str, Answer]) -> None:
         self._facts = {host: answer["facts"] for host, answer in told.items()}
         limits = joined.limits([answer["limits"] for answer in told.values()])
-        self._space = self._kind.within(self._narrowed, self._kind.limits(limits))
+        space = self._kind.within(self._narrowed, self._kind.limits(limits))
+        able = [Able(**answer["able"]) for answer in told.values() if answer["able"] is not None]
+        if able and isinstance(self.load, TunableLoad):
+            space = self.load.extend(space, able)
+        self._space = space
 
     def prepare(self) -> None:
         self._at_work()

@@ -65,9 +65,10 @@ class There:
         """Also starts who puts this host right should this program be killed."""
         self._runner = made(request["target"], request["options"])
         self._runner.before_reading = self._meet
-        self._watchman = Watchman.start(request["target"], request["options"])
+        known = self._known()
         alone = [_identity(path) for path in self._runner.backend.changes()]
-        return {"alone": alone, "watchman": self._watchman.mark, **self._known()}
+        self._watchman = Watchman.start(request["target"], request["options"])
+        return {"alone": alone, "watchman": self._watchman.mark, **known}
 
     def _mark(self, request: Mapping[str, Any]) -> Answer:
         """Leaves a sign beside a file of the user's, for other hosts to look for."""
@@ -93,7 +94,9 @@ class There:
         return self._known()
 
     def _known(self) -> Answer:
-        return {"facts": dict(self.runner.facts()), "limits": asdict(self.runner.limits())}
+        reader = self.runner.reader
+        able = asdict(reader.able()) if reader is not None else None
+        return {"facts": dict(self.runner.facts()), "limits": asdict(self.runner.limits()), "able": able}
 
     def _measure(self, request: Mapping[str, Any]) -> Answer:
         """Answers twice: once it is mounted, and when all is over. Asked to ``leave`` in between, it reads nothing."""

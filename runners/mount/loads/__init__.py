@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
-from runners.mount.work import Epoch, Reading, Work
+from runners.mount.work import Able, Epoch, Reading, Work
 from runners.runner import Failure, Json, Objective, Problem, UsageError
 from spaces.space import Config, Space
 
@@ -87,8 +87,11 @@ class Load(Protocol):
 class TunableLoad(Load, Protocol):
     """A load with knobs of its own, tuned together with the mount's where ``work.reader`` asks for it."""
 
-    def extend(self, space: Space) -> Space:
-        """``space`` with the load's knobs beside its own; known after ``problems``."""
+    def able(self) -> Able:
+        """What the reader of this host can do. Raises EnvironmentProblem."""
+
+    def extend(self, space: Space, able: Sequence[Able]) -> Space:
+        """``space`` with the knobs beside its own that all hosts are able to turn."""
 
     def read_with(self, config: Config) -> None:
         """The values for the next ``run``; ``config`` holds the mount's too."""

@@ -17,9 +17,9 @@ from runners.mlperf.output import EpochFigures
 from runners.mlperf.sampling import Samples, busy_between, processor_time
 from runners.mlperf.workloads import Workload, find
 from runners.mount.loads import Place
-from runners.mount.work import Epoch, Reading, Work
+from runners.mount.work import Able, Epoch, Reading, Work
 from runners.runner import EnvironmentProblem, Failure, Json, Objective, Problem, UsageError
-from spaces.space import Config, Space
+from spaces.space import Config, Knob, Space
 
 # Below this start-up and the last steps weigh more than settings do, and versions of DLIO count differently.
 LEAST_STEPS = 50
@@ -98,7 +98,7 @@ class DlioLoad:
                 "leave --direct out: each measurement is one epoch on a fresh mount, which reads from the store all the same"
             )
             found.append(Problem("dlio-direct", "error", why, mend))
-        if self._work.reader and not reader.knobs(self.workload, start.dlio, beyond_closed=self._work.reader == "open"):
+        if self._work.reader and not self._knobs(reader.able(start.dlio)):
             why = f"{self.workload.version} lets nothing of the reader be tuned in {self._work.reader.upper()}"
             found.append(Problem("dlio-reader", "error", why, "leave --tune-reader out, or add --open"))
         division = division_of(self.workload.version, self.workload.model, self._given)
@@ -116,12 +116,18 @@ class DlioLoad:
         return self._start
 
     def _direct(self, start: Start) -> bool:
-        return reader.can_read_directly(start.dlio, self.workload)
+        return reader.can_read_directly(reader.able(start.dlio), self.workload)
 
-    def extend(self, space: Space) -> Space:
-        """``space`` with the reader's knobs. Raises EnvironmentProblem; BadValue for a parameter that a knob can't take."""
-        more = reader.knobs(self.workload, self._ready().dlio, beyond_closed=self._work.reader == "open")
-        return reader.extended(space, more, self._given)
+    def able(self) -> Able:
+        """Raises EnvironmentProblem."""
+        return reader.able(self._ready().dlio)
+
+    def extend(self, space: Space, able: Sequence[Able]) -> Space:
+        """Raises BadValue for a parameter that a knob can't take."""
+        return reader.extended(space, self._knobs(Able.of_all(able)), self._given)
+
+    def _knobs(self, able: Able) -> tuple[Knob, ...]:
+        return reader.knobs(self.workload, able, beyond_closed=self._work.reader == "open")
 
     def read_with(self, config: Config) -> None:
         self._read_with = reader.parameters(config)

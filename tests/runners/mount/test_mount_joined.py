@@ -53,6 +53,7 @@ def test_it_is_kept_only_where_no_host_can_gain() -> None:
 def test_limits_are_those_of_the_weakest_host() -> None:
     told = [{"memory": 8, "largest": None, "system": True}, {"memory": 4, "largest": 7, "system": True}]
     assert joined.limits(told) == {"memory": 4, "largest": 7, "system": True}
+    assert joined.limits([{"open_files": 4}, {"open_files": 8}]) == {"open_files": 8}
     assert joined.limits([{"fusectl": True}, {"fusectl": False}]) == {"fusectl": False}
     assert joined.limits([{"memory": 8, "present": None}]) == {"memory": 8, "present": None}
 
