@@ -16,8 +16,8 @@ _EVERY = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Counters at ``at`` (time.time()); ``answered`` is None where the mount doesn't know."""
+class Counters:
+    """What a mount has counted by ``at`` (time.time()); ``answered`` is None where the mount doesn't know."""
 
     at: float
     served: int
@@ -32,7 +32,7 @@ class Meter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.readings: list[Reading] = []
+        self.readings: list[Counters] = []
         self._done = threading.Event()
         self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -41,7 +41,7 @@ class Meter:
         """Takes a reading now; False where the mount is gone."""
         with self._turn:
             try:
-                self.readings.append(Reading(time.time(), self._session.served(), self._session.answered()))
+                self.readings.append(Counters(time.time(), self._session.served(), self._session.answered()))
             except (OSError, ValueError):
                 return False
             return True
@@ -75,7 +75,7 @@ class Moved:
     answered: int | None
 
 
-def by_epoch(readings: Sequence[Reading], epochs: Sequence[Epoch]) -> list[Moved]:
+def by_epoch(readings: Sequence[Counters], epochs: Sequence[Epoch]) -> list[Moved]:
     """What was moved in each epoch. The first begins with the first reading, the last ends with the last one, and what lies
     between two belongs to the later: programs start and end around what they time.
     """
@@ -90,14 +90,19 @@ def by_epoch(readings: Sequence[Reading], epochs: Sequence[Epoch]) -> list[Moved
     return moved
 
 
-def moving(readings: Sequence[Reading], until: float, seconds: float = 2.0) -> bool:
+def moving(readings: Sequence[Counters], until: float, seconds: float = 2.0) -> bool:
     """Whether bytes still left the store in the last ``seconds`` before ``until`` (time.time()): slow is not dead."""
     before = [reading for reading in readings if reading.at <= until - seconds]
     after = [reading for reading in readings if reading.at > until - seconds]
     return bool(before and after) and after[-1].served > before[-1].served
 
 
-def _at(readings: Sequence[Reading], moment: float) -> tuple[float, float | None]:
+def moved_at_all(readings: Sequence[Counters]) -> bool:
+    """Whether any byte left the store between the first and the last reading."""
+    return bool(readings) and readings[-1].served > readings[0].served
+
+
+def _at(readings: Sequence[Counters], moment: float) -> tuple[float, float | None]:
     """The counters at a moment, on the line between the readings around it."""
     place = bisect_left([reading.at for reading in readings], moment)
     if place == 0:

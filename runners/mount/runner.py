@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from runners.mount.backend import Backend, Session
 from runners.mount.counters import processor_time, processors_busy
 from runners.mount.guard import Guard
 from runners.mount.loads import Load, Place, TunableLoad, create
-from runners.mount.meter import Meter, Moved, by_epoch, moving
+from runners.mount.meter import Counters, Meter, Moved, by_epoch, moved_at_all, moving
 from runners.mount.options import LoadOptions, work_of
 from runners.mount.work import Bounds, Reading
 from runners.runner import (
@@ -212,7 +212,7 @@ class MountRunner(WritesNothing):
             session.close()
         if guard.expired:
             log = reading.log if isinstance(reading, Failure) else ""
-            return Failure("timeout", self._late(moving(meter.readings, guard.at), limit), log)
+            return Failure("timeout", self._late(meter.readings, guard.at, limit), log)
         if ended is not None:
             return Failure("crash", f"the mount broke while it was read: {ended.reason}", ended.log)
         if isinstance(reading, Failure):
@@ -232,8 +232,11 @@ class MountRunner(WritesNothing):
             self._evidence(session, reading, moved, verdict, share),
         )
 
-    def _late(self, moving: bool, limit: float) -> str:
-        if not moving:
+    def _late(self, readings: Sequence[Counters], ended: float, limit: float) -> str:
+        if not moved_at_all(readings):
+            why = "the mount stopped answering, or a measurement takes longer than that"
+            return f"nothing was read within the limit of {limit:.1f} s: {why}"
+        if not moving(readings, ended):
             return f"the mount stopped answering, and was ended at the limit of {limit:.1f} s"
         less = "; the first pass reads all of the data to fill the cache: name less with --data" if self._work.warm else ""
         return f"reading was not done within the limit of {limit:.1f} s{less}"

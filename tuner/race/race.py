@@ -236,8 +236,8 @@ class Race:
             reason = "every other setting failed when it was measured again"
         elif not self._in and lead is not None and lead.centre >= self._min_gain and _UNPROVABLE in self._dropped.values():
             reason = (
-                f"the best setting looks {math.expm1(lead.centre):.0%} better than the baseline, but in this noise the rounds "
-                "that the budget allows could not prove it"
+                f"the best setting looks {math.expm1(lead.centre):.0%} better than the baseline, but in this noise the "
+                f"{self._rules.max_rounds} rounds of the race could not prove it"
             )
         elif not self._in:
             reason = f"no setting can be proven better than the baseline by {self._rules.min_gain:.0%} or more"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.mount import honest
-from runners.mount.meter import Moved, Reading, by_epoch, moving
+from runners.mount.meter import Counters, Moved, by_epoch, moved_at_all, moving
 from runners.mount.work import Epoch
 
 _GIB = 1 << 30
@@ -66,7 +66,7 @@ def test_an_epoch_that_read_nothing_is_none() -> None:
 
 
 def test_counters_are_shared_out_between_epochs() -> None:
-    readings = [Reading(float(second), 100 * second, 10 * second) for second in range(11)]
+    readings = [Counters(float(second), 100 * second, 10 * second) for second in range(11)]
     epochs = [epoch(1.0, 4.0, 1), epoch(4.5, 9.0, 1)]
     # The first takes in what came before it, the last what came after.
     assert by_epoch(readings, epochs) == [Moved(400, 40), Moved(600, 60)]
@@ -74,11 +74,11 @@ def test_counters_are_shared_out_between_epochs() -> None:
 
 def test_without_readings_nothing_was_served() -> None:
     assert by_epoch([], [epoch(0, 1, 5)]) == [Moved(0, None)]
-    assert by_epoch([Reading(0.0, 5, None)], []) == []
+    assert by_epoch([Counters(0.0, 5, None)], []) == []
 
 
 def test_one_reading_is_no_difference() -> None:
-    assert by_epoch([Reading(0.5, 700, 7)], [epoch(0, 1, 5)]) == [Moved(0, 0)]
+    assert by_epoch([Counters(0.5, 700, 7)], [epoch(0, 1, 5)]) == [Moved(0, 0)]
 
 
 @given(
@@ -88,9 +88,9 @@ def test_one_reading_is_no_difference() -> None:
 def test_all_that_was_served_is_in_some_epoch(steps: list[tuple[float, int]], lengths: list[float]) -> None:
     at, total, readings = 100.0, 0, []
     for seconds, served in steps:
-        readings.append(Reading(at, total, None))
+        readings.append(Counters(at, total, None))
         at, total = at + seconds, total + served
-    readings.append(Reading(at, total, None))
+    readings.append(Counters(at, total, None))
     begun, epochs = 100.0, []
     for length in lengths:
         epochs.append(epoch(begun, begun + length, 1))
@@ -102,8 +102,15 @@ def test_all_that_was_served_is_in_some_epoch(steps: list[tuple[float, int]], le
 
 
 def test_slow_is_told_from_dead() -> None:
-    readings = [Reading(float(second), 100 * min(second, 7), None) for second in range(11)]
+    readings = [Counters(float(second), 100 * min(second, 7), None) for second in range(11)]
     assert moving(readings, 8.0)
     assert not moving(readings, 10.5)
     assert not moving([], 10.0)
     assert not moving(readings[:1], 0.5)
+
+
+def test_nothing_read_is_told_from_something() -> None:
+    readings = [Counters(float(second), 100 * max(0, second - 5), None) for second in range(11)]
+    assert moved_at_all(readings)
+    assert not moved_at_all(readings[:5])
+    assert not moved_at_all([])
