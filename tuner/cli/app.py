@@ -80,6 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         words.refuse_empty(arguments)
+        words.refuse_missing_folders(arguments)
         command = typer.main.get_command(build())
         result = command.main(args=list(arguments), prog_name="tune", standalone_mode=False)
         if result == _STOPPED.exit_code:  # Typer sees some interrupts itself, and makes a number of them

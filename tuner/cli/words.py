@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.errors import WrongUsage
+
+_WRITTEN = ("-o", "--output", "--storage")
 
 
 def refuse_empty(arguments: Sequence[str]) -> None:
@@ -17,6 +21,13 @@ def refuse_empty(arguments: Sequence[str]) -> None:
     for word in arguments:
         if word.startswith("--") and word.endswith("=") and word.count("=") == 1:
             raise WrongUsage(f"{word[:-1]} '': the value is empty.", "give one, or leave the option out for its default")
+
+
+def refuse_missing_folders(arguments: Sequence[str]) -> None:
+    """``-o DIR/`` says that DIR is a folder, and a path forgets the last stroke: no file may come of it by that name."""
+    for before, word in [*itertools.pairwise(arguments), *(word.split("=", 1) for word in arguments if "=" in word)]:
+        if before in _WRITTEN and word.endswith("/") and not Path(word).is_dir():
+            raise WrongUsage(f"{before} {word}: there is no such folder", f"mkdir -p {shlex.quote(word)}")
 
 
 def usage(error: Any, arguments: Sequence[str]) -> WrongUsage:

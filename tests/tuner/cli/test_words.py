@@ -17,6 +17,8 @@ from tuner.cli.app import run
         (["verify", "x", "--rounds", "3000"], "--rounds 3000: must be less than or equal to 200"),
         (["tcpstore", "--launch", "slurm"], "'slurm' is not one of"),
         (["verify", "x", "--rounds"], "requires an argument"),
+        (["export", "x", "-o", "no such/"], "-o no such/: there is no such folder\n      mkdir -p 'no such/'"),
+        (["compare", "aio", "--output=nowhere/"], "--output nowhere/: there is no such folder"),
     ],
 )
 def test_words_that_cannot_be_used_are_named_with_what_would_be_right(
