@@ -287,7 +287,10 @@ def test_however_it_ends_nothing_is_left_and_it_can_be_resumed(tmp_path: Path, n
         return
     back = tune(tmp_path, "resume", "cut", "--json")
     assert back.returncode in (0, 3), back.stderr
-    assert json.loads(back.stdout)["trials"] >= 10
+    answer = json.loads(back.stdout)
+    # How many it takes is the noise's to say; one was measured before it was killed.
+    assert answer["decision"] in ("adopt", "keep")
+    assert answer["trials"] > 1
     assert gone(f"CT_TEST={tmp_path}")
 
 
