@@ -30,8 +30,9 @@ unit: $(VENV)/.all
 # once more by itself, and only then counts: a measurement that was disturbed is no fault.
 system: export CLUSTERTUNE_TEST_MPI := $(CURDIR)/$(VENV)/mpi
 system: $(VENV)/.all $(VENV)/.op $(VENV)/.mpi
-	$(BIN)/pytest -m "system or slow" -n 2 --dist loadfile --durations=20 \
-	  || $(BIN)/pytest -m "system or slow" --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -rs -m "(system or slow) and not alone" -n 2 --dist loadfile --durations=20 \
+	  || $(BIN)/pytest -m "(system or slow) and not alone" --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -rs -m alone
 
 bench: $(VENV)/.all $(VENV)/.op
 	$(BIN)/python tests/benchmarks/bench_startup.py

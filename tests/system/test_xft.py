@@ -94,6 +94,7 @@ def test_the_setting_reaches_the_ranks(runner: XftRunner) -> None:
     assert {cpus[0] for cpus in alone} == set(layout.ranks[0].cpus), "each computing thread has a CPU of its own"
 
 
+@pytest.mark.alone
 @two_cores
 def test_two_ranks_on_one_core_lose_or_do_not_end(runner: XftRunner) -> None:
     """What no setting of the space gives: it is laid out by hand here."""

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.system
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_example_runs(tmp_path: Path) -> None:
     """With the time that it takes by itself: too little would end it without an answer."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
