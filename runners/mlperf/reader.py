@@ -16,19 +16,17 @@ from spaces.space import Config, Domain, Knob, Space, flag, log2, off_or_log2
 PREFIX = "reader_"
 _SOURCE = "DLIO, its configuration of the reader"
 _LEAST_THREADS = 8
-_DIRECT = "reader.odirect"
-_PARAMETERS = ("reader.read_threads", "reader.prefetch_size", "reader.transfer_size", _DIRECT)
 _DIRECT_FORMATS = ("npz", "npy")
 
 
 def able(dlio: Dlio) -> Able:
     """What the reader of this host can do."""
-    return Able(tuple(filter(dlio.knows, _PARAMETERS)), most_threads())
+    return Able(tuple(sorted(dlio.names)), most_threads())
 
 
 def can_read_directly(able: Able, workload: Workload) -> bool:
     """Whether the workload's files can be read past the page cache."""
-    return _DIRECT in able.parameters and workload.sample.format in _DIRECT_FORMATS
+    return "odirect" in able.names and workload.sample.format in _DIRECT_FORMATS
 
 
 def most_threads() -> int:
@@ -42,8 +40,8 @@ def knobs(workload: Workload, able: Able, *, beyond_closed: bool) -> tuple[Knob,
     Orders of files and samples are none: they change what is read, not how.
     """
     allowed = (OPEN if beyond_closed else CLOSED)[workload.version]
-    known = allowed.intersection(able.parameters)
-    return tuple(knob for knob in _all(workload, able) if parameter_of(knob.name) in known)
+    known = [knob for knob in _all(workload, able) if knob.name.removeprefix(PREFIX) in able.names]
+    return tuple(knob for knob in known if parameter_of(knob.name) in allowed)
 
 
 def _all(workload: Workload, able: Able) -> tuple[Knob, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,17 +49,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """What a load's reader can do on a host: ``parameters`` that do something there, ``threads`` that a job may have."""
+    """What a load's reader can do on a host: ``names`` of settings that it reads, ``threads`` that a job may have."""
 
-    parameters: tuple[str, ...]
+    names: tuple[str, ...]
     threads: int
 
     @classmethod
-    def of_all(cls, hosts: Iterable[Able]) -> Able:
+    def of_all(cls, hosts: Sequence[Able]) -> Able:
         """What the readers of all ``hosts`` (>= 1) can do."""
-        each = list(hosts)
-        common = set(each[0].parameters).intersection(*(one.parameters for one in each))
-        return cls(tuple(sorted(common)), min(one.threads for one in each))
+        common = set.intersection(*(set(host.names) for host in hosts))
+        return cls(tuple(sorted(common)), min(host.threads for host in hosts))
 
 
 @dataclass(frozen=True, slots=True)

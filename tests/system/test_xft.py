@@ -269,6 +269,7 @@ def the_script_comes_to_the_same_figure(folder: Path, answer: dict[str, Any]) ->
     assert 1 / 4 < median(ratios) < 4, ratios
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_however_it_ends_nothing_is_left_and_it_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
@@ -288,10 +289,7 @@ def test_however_it_ends_nothing_is_left_and_it_can_be_resumed(tmp_path: Path, n
         return
     back = tune(tmp_path, "resume", "cut", "--json")
     assert back.returncode in (0, 3), back.stderr
-    answer = json.loads(back.stdout)
-    # How many it takes is the noise's to say; one was measured before it was killed.
-    assert answer["decision"] in ("adopt", "keep")
-    assert answer["trials"] > 1
+    assert json.loads(back.stdout)["trials"] >= 10
     assert gone(f"CT_TEST={tmp_path}")
 
 

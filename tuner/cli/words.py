@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,16 @@ _WRITTEN = ("-o", "--output", "--storage")
 
 def refuse_empty(arguments: Sequence[str]) -> None:
     """An empty word is a shell variable that nobody set: never what its option's default stands for."""
-    for before, word in itertools.pairwise(arguments):
-        if word == "" and before.startswith("--") and "=" not in before:
-            raise WrongUsage(f"{before} '': the value is empty.", "give one, or leave the option out for its default")
-    for word in arguments:
-        if word.startswith("--") and word.endswith("=") and word.count("=") == 1:
-            raise WrongUsage(f"{word[:-1]} '': the value is empty.", "give one, or leave the option out for its default")
+    for option, value in _given(arguments):
+        if value == "" and option.startswith("--") and "=" not in option:
+            raise WrongUsage(f"{option} '': the value is empty.", "give one, or leave the option out for its default")
 
 
 def refuse_missing_folders(arguments: Sequence[str]) -> None:
     """``-o DIR/`` says that DIR is a folder, and a path forgets the last stroke: no file may come of it by that name."""
-    for before, word in [*itertools.pairwise(arguments), *(word.split("=", 1) for word in arguments if "=" in word)]:
-        if before in _WRITTEN and word.endswith("/") and not Path(word).is_dir():
-            raise WrongUsage(f"{before} {word}: there is no such folder", f"mkdir -p {shlex.quote(word)}")
+    for option, value in _given(arguments):
+        if option in _WRITTEN and value.endswith("/") and not Path(value).is_dir():
+            raise WrongUsage(f"{option} {value}: there is no such folder", f"mkdir -p {shlex.quote(value)}")
 
 
 def usage(error: Any, arguments: Sequence[str]) -> WrongUsage:
@@ -36,11 +33,19 @@ def usage(error: Any, arguments: Sequence[str]) -> WrongUsage:
     where = f"`{context.command_path} --help` shows how" if context is not None else "`tune --help` shows how"
     message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
     for option in getattr(getattr(error, "param", None), "opts", ()):
-        given = [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
-        given += [word for before, word in itertools.pairwise(arguments) if before == option]
+        given = [value for name, value in _given(arguments) if name == option]
         if given and given[-1] not in message:
             return WrongUsage(f"{option} {given[-1]}: {_wanted(message)}", where)
     return WrongUsage(message, where)
+
+
+def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each word with the one before it, which may be its option, and the two halves of one like --time=1m; in their order."""
+    for before, word in itertools.pairwise(("", *arguments)):
+        yield before, word
+        option, equals, value = word.partition("=")
+        if equals:
+            yield option, value
 
 
 def _wanted(message: str) -> str:

@@ -100,7 +100,7 @@ def _said(warnings: Mapping[str, Any]) -> list[str]:
 
 
 def limits(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What holds on every host: the least memory, the most and largest files (None: not known), the first host's others."""
+    """What holds on every host: the least memory, the most open files, the largest one (None: not known), else the first's."""
     found = dict(told[0])
     for names, choose in ((_LEAST_LIMITS, min), (_MOST_LIMITS, max)):
         for name in found.keys() & names:

@@ -91,14 +91,14 @@ class DlioLoad:
         except EnvironmentProblem as problem:
             return [Problem("dlio", "error", problem.message, problem.mend)]
         found = []
-        if self._work.direct and not self._direct(start):
+        if self._work.direct and not self._direct():
             can = "only files of npz and npy" if start.dlio.direct else "nothing"
             why = f"DLIO {start.dlio.version} reads {can} past the page cache"
             mend = (
                 "leave --direct out: each measurement is one epoch on a fresh mount, which reads from the store all the same"
             )
             found.append(Problem("dlio-direct", "error", why, mend))
-        if self._work.reader and not self._knobs(reader.able(start.dlio)):
+        if self._work.reader and not self._knobs(self.able()):
             why = f"{self.workload.version} lets nothing of the reader be tuned in {self._work.reader.upper()}"
             found.append(Problem("dlio-reader", "error", why, "leave --tune-reader out, or add --open"))
         division = division_of(self.workload.version, self.workload.model, self._given)
@@ -115,8 +115,8 @@ class DlioLoad:
             self._start = Start(dlio, find_launcher(dlio, self._mpi))
         return self._start
 
-    def _direct(self, start: Start) -> bool:
-        return reader.can_read_directly(reader.able(start.dlio), self.workload)
+    def _direct(self) -> bool:
+        return reader.can_read_directly(self.able(), self.workload)
 
     def able(self) -> Able:
         """Raises EnvironmentProblem."""
@@ -174,7 +174,7 @@ class DlioLoad:
         start, chosen = self._ready(), self._set
         assert chosen is not None
         work = self._work
-        direct = (work.direct or self._read_with.get("reader.odirect") == "True") and self._direct(start)
+        direct = (work.direct or self._read_with.get("reader.odirect") == "True") and self._direct()
         epochs = 2 if direct or work.warm else 1
         data = DataSet(place.folder / self._data, chosen.files, chosen.file_size, chosen.subfolders)
         parameters = {**self._parameters, **self._read_with, **({"reader.odirect": "True"} if direct else {})}
